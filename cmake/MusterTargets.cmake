@@ -1,0 +1,60 @@
+# The build rules that every target shares, so that a folder's CMakeLists.txt only names its files.
+
+add_library(muster_build_flags INTERFACE)
+target_compile_options(muster_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                                    -Wno-sign-conversion -Werror -fno-omit-frame-pointer)
+# Contracting a*b+c into one rounding would make results depend on the compiler's mood.
+target_compile_options(muster_build_flags INTERFACE -ffp-contract=off)
+target_include_directories(muster_build_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+if(MUSTER_SANITIZE)
+  target_compile_options(muster_build_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all)
+  target_link_options(muster_build_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+# muster_library(NAME SOURCES file... DEPS target...): a static library.
+function(muster_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC muster_build_flags ${ARG_DEPS})
+endfunction()
+
+# muster_executable(NAME SOURCES file... DEPS target...)
+function(muster_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE muster_build_flags ${ARG_DEPS})
+endfunction()
+
+# muster_test(NAME LABEL label SOURCES file... DEPS target... [TIMEOUT seconds] [SERIAL])
+# One GoogleTest executable. Exit code 77 and GTEST_SKIP() are reported as skipped, never as passed.
+function(muster_test name)
+  cmake_parse_arguments(ARG "SERIAL" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE muster_build_flags ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_SERIAL}
+                       SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" ENVIRONMENT "MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
+endfunction()
+
+# muster_mpi_test(NAME RANKS n... SOURCES file... DEPS target... [TIMEOUT seconds])
+# The same executable under mpirun, once for each rank count.
+function(muster_mpi_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "RANKS;SOURCES;DEPS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE muster_build_flags ${ARG_DEPS} GTest::gtest GTest::gmock)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  foreach(ranks IN LISTS ARG_RANKS)
+    add_test(NAME ${name}_np${ranks}
+             COMMAND ${MUSTER_MPIRUN} --allow-run-as-root --oversubscribe --bind-to none -np ${ranks} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}_np${ranks} PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL TRUE
+                         SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]"
+                         ENVIRONMENT "MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin;OMP_NUM_THREADS=1")
+  endforeach()
+endfunction()

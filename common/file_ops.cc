@@ -1,0 +1,173 @@
+#include "common/file_ops.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class T>
+T or_errno(T result) {
+  return result >= 0 ? result : static_cast<T>(-errno);
+}
+
+class PosixFileOps final : public FileOps {
+ public:
+  int open(const fs::path& path, int flags, mode_t mode) override {
+    return or_errno(::open(path.c_str(), flags | O_CLOEXEC, mode));
+  }
+  ssize_t write(int fd, const void* data, std::size_t bytes) override {
+    return or_errno(::write(fd, data, bytes));
+  }
+  int fsync(int fd) override { return or_errno(::fsync(fd)); }
+  int close(int fd) override { return or_errno(::close(fd)); }
+  int rename(const fs::path& from, const fs::path& to) override {
+    return or_errno(::rename(from.c_str(), to.c_str()));
+  }
+  int mkdir(const fs::path& path, mode_t mode) override { return or_errno(::mkdir(path.c_str(), mode)); }
+  int unlink(const fs::path& path) override { return or_errno(::unlink(path.c_str())); }
+  int rmdir(const fs::path& path) override { return or_errno(::rmdir(path.c_str())); }
+};
+
+tl::unexpected<Error> system_failure(std::string_view what, const fs::path& path, int negative_errno) {
+  return fail(error_code_of_errno(-negative_errno), "cannot {} {}: {}", what, path.string(),
+              errno_text(-negative_errno));
+}
+
+Status write_all(FileOps& ops, int fd, const fs::path& path, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ops.write(fd, bytes.data(), bytes.size());
+    if (written == -EINTR) continue;
+    if (written < 0) return system_failure("write", path, static_cast<int>(written));
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Status sync_fd(FileOps& ops, int fd, const fs::path& path) {
+  for (;;) {
+    const int result = ops.fsync(fd);
+    if (result == -EINTR) continue;
+    if (result < 0) return system_failure("fsync", path, result);
+    return {};
+  }
+}
+
+}  // namespace
+
+FileOps& posix_file_ops() {
+  static PosixFileOps ops;
+  return ops;
+}
+
+ErrorCode error_code_of_errno(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return ErrorCode::kNoSpace;
+    case ENOENT:
+      return ErrorCode::kNotFound;
+    case EEXIST:
+      return ErrorCode::kAlreadyExists;
+    default:
+      return ErrorCode::kIo;
+  }
+}
+
+std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
+
+Status write_new_file(FileOps& ops, const fs::path& path, std::span<const std::byte> bytes, mode_t mode) {
+  const int fd = ops.open(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+  if (fd < 0) return system_failure("create", path, fd);
+  Status status = write_all(ops, fd, path, bytes);
+  if (status) status = sync_fd(ops, fd, path);
+  // After close() fails the descriptor is gone on Linux; the data's fate was decided by fsync.
+  const int closed = ops.close(fd);
+  if (status && closed < 0 && closed != -EINTR) status = system_failure("close", path, closed);
+  if (!status) ops.unlink(path);
+  return status;
+}
+
+Status sync_directory(FileOps& ops, const fs::path& directory) {
+  const int fd = ops.open(directory, O_RDONLY | O_DIRECTORY, 0);
+  if (fd < 0) return system_failure("open directory", directory, fd);
+  Status status = sync_fd(ops, fd, directory);
+  ops.close(fd);
+  return status;
+}
+
+Status rename_durably(FileOps& ops, const fs::path& from, const fs::path& to) {
+  const int result = ops.rename(from, to);
+  if (result < 0) {
+    return fail(error_code_of_errno(-result), "cannot rename {} to {}: {}", from.string(), to.string(),
+                errno_text(-result));
+  }
+  return sync_directory(ops, to.parent_path());
+}
+
+Status publish_file(FileOps& ops, const fs::path& path, std::string_view text, mode_t mode) {
+  static std::atomic<unsigned> counter{0};
+  fs::path temporary = path;
+  temporary += fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
+  MUSTER_TRY(write_new_file(ops, temporary, as_byte_span(text), mode));
+  Status status = rename_durably(ops, temporary, path);
+  if (!status) ops.unlink(temporary);
+  return status;
+}
+
+Status remove_tree(FileOps& ops, const fs::path& path) {
+  std::error_code error;
+  const fs::file_status type = fs::symlink_status(path, error);
+  if (type.type() == fs::file_type::not_found) return {};
+  if (type.type() != fs::file_type::directory) {
+    const int result = ops.unlink(path);
+    if (result < 0 && result != -ENOENT) return system_failure("remove", path, result);
+    return {};
+  }
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    entries.push_back(it->path());
+  }
+  if (error) return fail(ErrorCode::kIo, "cannot list {}: {}", path.string(), error.message());
+  for (const fs::path& entry : entries) MUSTER_TRY(remove_tree(ops, entry));
+  const int result = ops.rmdir(path);
+  if (result < 0 && result != -ENOENT) return system_failure("remove directory", path, result);
+  return {};
+}
+
+Status make_directories(FileOps& ops, const fs::path& path, mode_t mode) {
+  std::error_code error;
+  if (path.empty() || fs::is_directory(path, error)) return {};
+  MUSTER_TRY(make_directories(ops, path.parent_path(), mode));
+  const int result = ops.mkdir(path, mode);
+  if (result == -EEXIST && fs::is_directory(path, error)) return {};
+  if (result < 0) return system_failure("create directory", path, result);
+  return {};
+}
+
+Result<std::string> read_text_file(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return fail(ErrorCode::kInvalidArgument, "cannot read {}: it is a directory", path.string());
+  }
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return fail(error_code_of_errno(errno), "cannot open {}: {}", path.string(), errno_text(errno));
+  }
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) return fail(ErrorCode::kIo, "cannot read {}", path.string());
+  return text;
+}
+
+}  // namespace muster

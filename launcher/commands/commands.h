@@ -1,0 +1,22 @@
+// The subcommands of `muster`: one file each. They return the process's exit code (common/run_contract.h) and
+// print errors to standard error as "muster: …". Arguments come without the program and subcommand names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace muster::commands {
+
+using Arguments = std::vector<std::string>;
+
+int validate(const Arguments& arguments);
+int plan(const Arguments& arguments);
+int run(const Arguments& arguments);
+int exec(const Arguments& arguments);
+int list(const Arguments& arguments);
+int status(const Arguments& arguments);
+int logs(const Arguments& arguments);
+int rm(const Arguments& arguments);
+int checkpoint(const Arguments& arguments);
+
+}  // namespace muster::commands

@@ -1,0 +1,81 @@
+// The plan: what will be started where, with which environment and argv. A pure function of the task
+// specification and of what was asked on the command line; it reads and starts nothing.
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace muster {
+
+struct TaskSpec;
+
+struct EnvironmentVariable {
+  std::string name;
+  std::string value;
+  bool secret = false;  // shown as ***
+};
+
+// One line of a host file: `node2 slots=4`, Open MPI's format.
+struct Host {
+  std::string name;
+  int slots = 1;
+};
+
+// How often an attempt may end for a cause before the run fails. A committed step of progress resets
+// `crashes_without_progress`; preemptions and node losses never use it up.
+struct RetryBudgets {
+  int crashes_without_progress =
+      3;  // the third crash in a row without a newly committed checkpoint stops the run
+  int crashes_total = 20;
+  int node_failures = 20;  // kExitRetry, lost nodes, a launcher that was killed
+  int launcher_errors = 3;
+};
+
+struct Plan {
+  std::string task_name;
+  std::string task_file;  // absolute
+  int num_workers = 1;
+  int ranks_per_worker = 1;
+  int world_size = 1;
+  std::vector<std::string> argv;  // the program of every rank, argv[0] resolved as far as it can be
+  std::vector<EnvironmentVariable> environment;  // from the task file's env and network groups
+  std::string working_directory;                 // absolute: the task file's folder
+  std::string checkpoint_root;                   // absolute: run directories are made below it
+  std::string data_path;                         // absolute or empty
+  std::string stop_signal = "SIGUSR1";
+  std::chrono::milliseconds grace{30000};  // from the stop signal to the kill
+  std::string network_interface;           // empty: automatic
+  RetryBudgets retry;
+  std::vector<Host> hosts;  // empty: this machine
+  std::string rsh_agent;    // empty: mpirun's own choice (ssh)
+  bool is_trainer = false;  // argv[0] is muster-train
+  // What in the task decides the result, as a flat object "trainer.seed": 1 …: two plans with equal
+  // fingerprints give the same weights. Used to refuse a continuation after an edit.
+  std::vector<std::pair<std::string, std::string>> result_fingerprint;
+};
+
+struct PlanOptions {
+  std::vector<Host> hosts;  // from --hostfile
+  std::string rsh_agent;
+  std::string trainer_executable;  // where muster-train is
+};
+
+// Fails with kUnavailable if the task asks for what `muster run` cannot honour on bare metal (a container
+// image, a GPU, spare workers …), naming each such key with its place in the file.
+Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options);
+
+// Secrets are ***.
+nlohmann::json plan_to_json(const Plan& plan);
+std::string plan_to_text(const Plan& plan);
+
+// mpirun's command line for one attempt (without the environment): pure, used by the launcher and shown by
+// `plan`.
+std::vector<std::string> mpirun_argv(const Plan& plan, const std::string& muster_executable,
+                                     const std::string& attempt_environment_file,
+                                     const std::string& hostfile);
+
+}  // namespace muster

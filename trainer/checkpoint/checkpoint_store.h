@@ -1,0 +1,87 @@
+// SEAM: where checkpoints live. Implementations: HDF5 files on a shared file system, memory (tests).
+//
+// Storing never assumes that every rank holds everything: each rank passes row slices of named tensors, and
+// each rank reads whichever slices it wants, whatever the rank count that wrote them. All methods are
+// collective over the ranks of the attempt, and return the same outcome on all of them: a rank-local I/O
+// error becomes everybody's error. Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+
+namespace muster::checkpoint {
+
+// Rows [row_begin, row_end) along dimension 0 of a tensor of global_shape, row-major fp32.
+// A scalar has shape {1}.
+struct TensorSlice {
+  std::string name;  // "parameters/layer0.weight", "optimizer/layer0.weight/exp_avg"
+  std::vector<std::int64_t> global_shape;
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+  const float* data = nullptr;  // (row_end - row_begin) * product(global_shape[1:]) elements
+};
+
+// The rank-to-rank help that a store needs: one text per rank, in rank order, on every rank.
+struct Group {
+  int rank = 0;
+  int size = 1;
+  std::function<Result<std::vector<std::string>>(std::string_view mine)> all_gather_text;
+};
+
+struct SaveRequest {
+  std::int64_t step = 0;
+  nlohmann::json state;  // everything but tensors: step, epoch, data position, RNG, configuration, …
+  std::optional<double> metric;  // larger is better; decides "best"
+  std::span<const TensorSlice> slices;
+  std::int32_t generation = 0;  // names the temporary directory; an older generation must not publish
+};
+
+struct SaveReport {
+  std::string path;
+  std::int64_t bytes = 0;
+  double seconds = 0;
+};
+
+class LoadedCheckpoint {
+ public:
+  virtual ~LoadedCheckpoint() = default;
+  virtual std::string path() const = 0;
+  virtual const nlohmann::json& state() const = 0;
+  // Names of all tensors, sorted.
+  virtual std::vector<std::string> tensor_names() const = 0;
+  virtual Result<std::vector<std::int64_t>> shape(std::string_view name) const = 0;
+  // Local, not collective. Elements are checked against their hashes as they were loaded.
+  virtual Status read_rows(std::string_view name, std::int64_t row_begin, std::int64_t row_end,
+                           float* out) = 0;
+};
+
+struct Quarantined {
+  std::string path;  // where it is now
+  std::string reason;
+};
+
+struct LoadOutcome {
+  std::unique_ptr<LoadedCheckpoint> checkpoint;  // null: there is none, start from the beginning
+  std::vector<Quarantined> quarantined;          // damaged ones met on the way
+};
+
+class CheckpointStore {
+ public:
+  virtual ~CheckpointStore() = default;
+  // Publishes atomically, then removes what the retention (last K plus best) no longer needs.
+  virtual Result<SaveReport> save(const SaveRequest& request) = 0;
+  // The last committed checkpoint that verifies. Damaged ones are put into quarantine and the one before is
+  // tried.
+  virtual Result<LoadOutcome> load_latest() = 0;
+};
+
+}  // namespace muster::checkpoint
