@@ -67,7 +67,9 @@ namespace event {
 inline constexpr std::string_view kHello = "hello";
 inline constexpr std::string_view kExec = "exec";                    // muster exec is about to become "argv"
 inline constexpr std::string_view kConfiguration = "configuration";  // the resolved trainer configuration
-inline constexpr std::string_view kResumed = "resumed";              // step, epoch, checkpoint (path) or null
+// what is not as it was when the checkpoint was made: configuration, code (each key with before and now)
+inline constexpr std::string_view kConfigurationChanged = "configuration_changed";
+inline constexpr std::string_view kResumed = "resumed";  // step, epoch, checkpoint (path) or null
 inline constexpr std::string_view kStep =
     "step";  // step, epoch, loss, learning_rate, samples_per_s, total_steps
 inline constexpr std::string_view kEvaluation = "evaluation";  // step, epoch, loss, accuracy, samples

@@ -33,48 +33,50 @@ po::options_description describe(RawOptions& raw) {
   TrainerOptions& v = raw.values;
   const auto value = [](auto& target) { return po::value(&target)->default_value(target); };
   po::options_description model("Model and data");
-  model.add_options()                                                          //
-      ("model", value(v.model), "model: mlp")                                  //
-      ("hidden", value(raw.hidden), "mlp: sizes of the hidden layers")         //
+  model.add_options()                                                                       //
+      ("model", value(v.model), "model: mlp")                                               //
+      ("hidden", value(raw.hidden), "mlp: sizes of the hidden layers")                      //
       ("dropout", value(v.dropout), "drop probability after each hidden layer, in [0, 1)")  //
-      ("dataset", value(v.dataset), "data format: idx")                        //
-      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")  //
-      ("batch-size", value(v.batch_size), "global batch size")                 //
-      ("epochs", po::value(&raw.epochs), "train this many passes over the data …")  //
-      ("steps", po::value(&raw.steps), "… or this many steps")                 //
-      ("seed", value(v.seed), "seed of everything random")                     //
+      ("dataset", value(v.dataset), "data format: idx")                                     //
+      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")   //
+      ("batch-size", value(v.batch_size), "global batch size")                              //
+      ("epochs", po::value(&raw.epochs), "train this many passes over the data …")          //
+      ("steps", po::value(&raw.steps), "… or this many steps")                              //
+      ("seed", value(v.seed), "seed of everything random")                                  //
       ("shards", value(v.shards), "virtual shards of a batch: a power of two, at least the number of ranks");
   po::options_description optimizer("Optimizer");
-  optimizer.add_options()                                                            //
-      ("optimizer", value(v.optimizer), "adamw or sgd")                              //
-      ("learning-rate", value(v.learning_rate), "peak learning rate")                //
-      ("momentum", value(v.momentum), "sgd: momentum")                               //
-      ("weight-decay", value(v.weight_decay), "weight decay")                        //
-      ("beta1", value(v.beta1), "adamw: decay of the first moment")                  //
-      ("beta2", value(v.beta2), "adamw: decay of the second moment")                 //
-      ("epsilon", value(v.epsilon), "adamw: added to the denominator")               //
-      ("lr-schedule", value(v.lr_schedule), "after the warm-up: cosine or constant") //
-      ("warmup-steps", value(v.warmup_steps), "steps of linear warm-up")             //
+  optimizer.add_options()                                                             //
+      ("optimizer", value(v.optimizer), "adamw or sgd")                               //
+      ("learning-rate", value(v.learning_rate), "peak learning rate")                 //
+      ("momentum", value(v.momentum), "sgd: momentum")                                //
+      ("weight-decay", value(v.weight_decay), "weight decay")                         //
+      ("beta1", value(v.beta1), "adamw: decay of the first moment")                   //
+      ("beta2", value(v.beta2), "adamw: decay of the second moment")                  //
+      ("epsilon", value(v.epsilon), "adamw: added to the denominator")                //
+      ("lr-schedule", value(v.lr_schedule), "after the warm-up: cosine or constant")  //
+      ("warmup-steps", value(v.warmup_steps), "steps of linear warm-up")              //
       ("min-learning-rate", value(v.min_learning_rate), "cosine: where it ends");
   po::options_description machine("Machine");
-  machine.add_options()                                                                           //
-      ("precision", value(v.precision), "fp32")                                                   //
-      ("device", value(v.device), "cpu or reference")                                             //
+  machine.add_options()                                                                              //
+      ("precision", value(v.precision), "fp32")                                                      //
+      ("device", value(v.device), "cpu or reference")                                                //
       ("threads", value(v.threads), "threads of each rank's kernels (decides results bit for bit)")  //
-      ("allreduce", value(v.allreduce), "tree (order-free) or ring")                              //
-      ("reproducible", value(v.reproducible), "the same bits on any number of ranks; needs --allreduce tree")  //
+      ("allreduce", value(v.allreduce), "tree (order-free) or ring")                                 //
+      ("reproducible", value(v.reproducible),
+       "the same bits on any number of ranks; needs --allreduce tree")                               //
       ("collective-timeout-ms", value(raw.collective_timeout_ms), "longest wait in one collective")  //
-      ("peer-timeout-ms", value(raw.peer_timeout_ms), "a rank that is silent for so long is lost")  //
+      ("peer-timeout-ms", value(raw.peer_timeout_ms), "a rank that is silent for so long is lost")   //
       ("on-nonfinite", value(v.on_nonfinite), "NaN or Inf in loss or gradients: stop or skip the step");
   po::options_description output("Output and checkpoints");
-  output.add_options()                                                                              //
-      ("evaluate-every-epochs", value(v.evaluate_every_epochs), "0: only at the end")               //
-      ("log-every-steps", value(v.log_every_steps), "steps between progress events")                //
-      ("log-samples", value(v.log_samples), "send each step's sample ids to the journal") //
-      ("checkpoint-dir", value(v.checkpoint_dir), "folder of checkpoints (default: $MUSTER_CHECKPOINT_DIR)")  //
-      ("checkpoint-every-steps", value(v.checkpoint_every_steps), "0: never by count")              //
-      ("checkpoint-every-seconds", value(v.checkpoint_every_seconds), "0: never by time")           //
-      ("keep-last", value(v.keep_last), "checkpoints kept")                                         //
+  output.add_options()                                                                     //
+      ("evaluate-every-epochs", value(v.evaluate_every_epochs), "0: only at the end")      //
+      ("log-every-steps", value(v.log_every_steps), "steps between progress events")       //
+      ("log-samples", value(v.log_samples), "send each step's sample ids to the journal")  //
+      ("checkpoint-dir", value(v.checkpoint_dir),
+       "folder of checkpoints (default: $MUSTER_CHECKPOINT_DIR)")                          //
+      ("checkpoint-every-steps", value(v.checkpoint_every_steps), "0: never by count")     //
+      ("checkpoint-every-seconds", value(v.checkpoint_every_seconds), "0: never by time")  //
+      ("keep-last", value(v.keep_last), "checkpoints kept")                                //
       ("keep-best", value(v.keep_best), "also keep the one with the best accuracy");
   po::options_description general("General");
   general.add_options()                                        //
@@ -175,7 +177,8 @@ Result<ParsedOptions> parse_trainer_options(int argc, const char* const* argv) {
   po::variables_map variables;
   try {
     const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv).options(description).positional({}).style(style).run(), variables);
+    po::store(po::command_line_parser(argc, argv).options(description).positional({}).style(style).run(),
+              variables);
     po::notify(variables);
   } catch (const po::error& error) {
     return fail(ErrorCode::kInvalidArgument, "{}; `muster-train --help` lists the options", error.what());
@@ -251,7 +254,8 @@ nlohmann::json to_json(const TrainerOptions& o) {
 }
 
 const std::vector<std::string>& fixed_option_names() {
-  static const std::vector<std::string> names = {"model", "hidden", "dataset", "batch_size", "seed", "shards", "optimizer"};
+  static const std::vector<std::string> names = {"model", "hidden", "dataset",  "batch_size",
+                                                 "seed",  "shards", "optimizer"};
   return names;
 }
 

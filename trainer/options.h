@@ -50,7 +50,7 @@ struct TrainerOptions {
   std::int64_t evaluate_every_epochs = 1;
   std::int64_t log_every_steps = 10;
   bool log_samples = false;
-  std::string checkpoint_dir;  // empty: no checkpoints
+  std::string checkpoint_dir;                 // empty: no checkpoints
   std::int64_t checkpoint_every_steps = 0;    // 0: never by count
   std::int64_t checkpoint_every_seconds = 0;  // 0: never by time
   int keep_last = 2;

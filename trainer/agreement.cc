@@ -1,0 +1,47 @@
+#include "trainer/agreement.h"
+
+#include <charconv>
+#include <string>
+#include <vector>
+
+namespace muster {
+namespace {
+
+// "" for success, else "<code>\n<message>".
+std::string encode(const Status& status) {
+  if (status) return "";
+  return fmt::format("{}\n{}", static_cast<int>(status.error().code), status.error().message);
+}
+
+Error decode(std::string_view text) {
+  const std::size_t newline = text.find('\n');
+  int code = 0;
+  std::from_chars(text.data(), text.data() + newline, code);
+  return Error{static_cast<ErrorCode>(code), std::string(text.substr(newline + 1))};
+}
+
+}  // namespace
+
+Status agree(comm::Communicator& communicator, const Status& mine, const comm::CollectiveOptions& options) {
+  MUSTER_ASSIGN(const std::vector<std::string> all, comm::all_gather_text(communicator, encode(mine), options));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    const Error error = decode(all[rank]);
+    return fail(error.code, "rank {}: {}", rank, error.message);
+  }
+  return {};
+}
+
+Status require_equal(comm::Communicator& communicator, std::string_view what, std::string_view mine,
+                     const comm::CollectiveOptions& options) {
+  MUSTER_ASSIGN(const std::vector<std::string> all, comm::all_gather_text(communicator, mine, options));
+  std::vector<std::size_t> different;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) different.push_back(rank);
+  }
+  if (different.empty()) return {};
+  return fail(ErrorCode::kMismatch, "{} differs: rank 0 has '{}', rank {} has '{}' (different: rank {})", what, all[0],
+              different[0], all[different[0]], fmt::join(different, ", "));
+}
+
+}  // namespace muster

@@ -1,0 +1,19 @@
+// Collective agreement: one rank's failure is everybody's failure, and what must be equal is compared.
+#pragma once
+
+#include <string_view>
+
+#include "common/status.h"
+#include "trainer/comm/communicator.h"
+
+namespace muster {
+
+// Success only if every rank brings success; else the first failing rank's error, naming it, on every rank.
+// Collective: every rank calls it, also one that failed.
+Status agree(comm::Communicator& communicator, const Status& mine, const comm::CollectiveOptions& options);
+
+// kMismatch, naming the ranks that differ from rank 0, unless `mine` is the same text on every rank.
+Status require_equal(comm::Communicator& communicator, std::string_view what, std::string_view mine,
+                     const comm::CollectiveOptions& options);
+
+}  // namespace muster

@@ -1,0 +1,48 @@
+#include "trainer/console_sink.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "common/run_contract.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+
+std::string field(const json& event, const char* key) {
+  const auto it = event.find(key);
+  if (it == event.end() || it->is_null()) return "-";
+  if (it->is_string()) return it->get<std::string>();
+  if (it->is_number_float()) return fmt::format("{:.6g}", it->get<double>());
+  return it->dump();
+}
+
+}  // namespace
+
+std::string console_line(const json& event) {
+  namespace name = contract::event;
+  const std::string kind = event.value("event", "");
+  const auto f = [&](const char* key) { return field(event, key); };
+  if (kind == name::kStep) {
+    return fmt::format("step {}/{} epoch {} loss {} lr {} {} samples/s", f("step"), f("total_steps"), f("epoch"),
+                       f("loss"), f("learning_rate"), f("samples_per_s"));
+  }
+  if (kind == name::kEvaluation) {
+    return fmt::format("evaluation at step {}: loss {} accuracy {} on {} samples", f("step"), f("loss"), f("accuracy"),
+                       f("samples"));
+  }
+  if (kind == name::kCheckpoint) return fmt::format("checkpoint {} ({} bytes, {} s)", f("path"), f("bytes"), f("seconds"));
+  if (kind == name::kSamples) return "";
+  return event.dump();
+}
+
+void ConsoleSink::emit(const json& event) {
+  const std::string line = console_line(event);
+  if (line.empty()) return;
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+}  // namespace muster

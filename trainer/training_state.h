@@ -1,0 +1,28 @@
+// Where a training run stands: everything the next step depends on besides tensors. Saved in every
+// checkpoint; a checkpoint that lacks any of it is refused.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+#include "common/status.h"
+
+namespace muster {
+
+struct TrainingState {
+  std::int64_t step = 0;            // committed steps: position in the learning-rate schedule
+  std::int64_t epoch = 0;           // data position: epoch …
+  std::int64_t batch_in_epoch = 0;  // … and the next batch of it
+  std::uint64_t rng_seed = 0;       // counter-based random numbers: key …
+  std::int64_t rng_counter = 0;     // … and counter, one a batch (skipped ones too)
+  std::int64_t optimizer_step = 0;  // updates applied: AdamW's bias correction
+  std::optional<double> best_accuracy;
+
+  bool operator==(const TrainingState&) const = default;
+};
+
+nlohmann::json to_json(const TrainingState& state);
+Result<TrainingState> training_state_from_json(const nlohmann::json& json);
+
+}  // namespace muster
