@@ -72,8 +72,9 @@ inline constexpr std::string_view kConfigurationChanged = "configuration_changed
 inline constexpr std::string_view kResumed = "resumed";  // step, epoch, checkpoint (path) or null
 inline constexpr std::string_view kStep =
     "step";  // step, epoch, loss, learning_rate, samples_per_s, total_steps
-inline constexpr std::string_view kEvaluation = "evaluation";  // step, epoch, loss, accuracy, samples
-inline constexpr std::string_view kCheckpoint = "checkpoint";  // step, path, bytes, seconds
+inline constexpr std::string_view kStepSkipped = "step_skipped";  // step, reason: a batch without an update
+inline constexpr std::string_view kEvaluation = "evaluation";     // step, epoch, loss, accuracy, samples
+inline constexpr std::string_view kCheckpoint = "checkpoint";     // step, path, bytes, seconds
 inline constexpr std::string_view kCheckpointQuarantined = "checkpoint_quarantined";  // path, reason
 inline constexpr std::string_view kCheckpointFailed = "checkpoint_failed";            // step, reason
 inline constexpr std::string_view kStopSeen = "stop_seen";  // signal, step at which all ranks stop

@@ -23,7 +23,8 @@ Error decode(std::string_view text) {
 }  // namespace
 
 Status agree(comm::Communicator& communicator, const Status& mine, const comm::CollectiveOptions& options) {
-  MUSTER_ASSIGN(const std::vector<std::string> all, comm::all_gather_text(communicator, encode(mine), options));
+  MUSTER_ASSIGN(const std::vector<std::string> all,
+                comm::all_gather_text(communicator, encode(mine), options));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
     const Error error = decode(all[rank]);
@@ -40,8 +41,8 @@ Status require_equal(comm::Communicator& communicator, std::string_view what, st
     if (all[rank] != all[0]) different.push_back(rank);
   }
   if (different.empty()) return {};
-  return fail(ErrorCode::kMismatch, "{} differs: rank 0 has '{}', rank {} has '{}' (different: rank {})", what, all[0],
-              different[0], all[different[0]], fmt::join(different, ", "));
+  return fail(ErrorCode::kMismatch, "{} differs: rank 0 has '{}', rank {} has '{}' (different: rank {})",
+              what, all[0], different[0], all[different[0]], fmt::join(different, ", "));
 }
 
 }  // namespace muster

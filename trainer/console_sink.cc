@@ -26,14 +26,15 @@ std::string console_line(const json& event) {
   const std::string kind = event.value("event", "");
   const auto f = [&](const char* key) { return field(event, key); };
   if (kind == name::kStep) {
-    return fmt::format("step {}/{} epoch {} loss {} lr {} {} samples/s", f("step"), f("total_steps"), f("epoch"),
-                       f("loss"), f("learning_rate"), f("samples_per_s"));
+    return fmt::format("step {}/{} epoch {} loss {} lr {} {} samples/s", f("step"), f("total_steps"),
+                       f("epoch"), f("loss"), f("learning_rate"), f("samples_per_s"));
   }
   if (kind == name::kEvaluation) {
-    return fmt::format("evaluation at step {}: loss {} accuracy {} on {} samples", f("step"), f("loss"), f("accuracy"),
-                       f("samples"));
+    return fmt::format("evaluation at step {}: loss {} accuracy {} on {} samples", f("step"), f("loss"),
+                       f("accuracy"), f("samples"));
   }
-  if (kind == name::kCheckpoint) return fmt::format("checkpoint {} ({} bytes, {} s)", f("path"), f("bytes"), f("seconds"));
+  if (kind == name::kCheckpoint)
+    return fmt::format("checkpoint {} ({} bytes, {} s)", f("path"), f("bytes"), f("seconds"));
   if (kind == name::kSamples) return "";
   return event.dump();
 }

@@ -1,4 +1,5 @@
-// Events as readable lines on standard output, for the rank's log and for those who start muster-train by hand.
+// Events as readable lines on standard output, for the rank's log and for those who start muster-train by
+// hand.
 #pragma once
 
 #include <nlohmann/json.hpp>
