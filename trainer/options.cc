@@ -254,8 +254,8 @@ nlohmann::json to_json(const TrainerOptions& o) {
 }
 
 const std::vector<std::string>& fixed_option_names() {
-  static const std::vector<std::string> names = {"model", "hidden", "dataset",  "batch_size",
-                                                 "seed",  "shards", "optimizer"};
+  static const std::vector<std::string> names = {"data",       "model", "hidden", "dataset",
+                                                 "batch_size", "seed",  "shards", "optimizer"};
   return names;
 }
 

@@ -72,8 +72,8 @@ std::string trainer_help();
 // Everything, resolved: printed at start and stored in checkpoints.
 nlohmann::json to_json(const TrainerOptions& options);
 
-// The keys of to_json() that a checkpoint's continuation must not change, since stored positions or tensors
-// depend on them.
+// The keys of to_json(), and "data" (the fingerprint of the training data), that a checkpoint's continuation
+// must not change, since stored positions or tensors depend on them.
 const std::vector<std::string>& fixed_option_names();
 
 }  // namespace muster
