@@ -5,35 +5,17 @@
 #include <chrono>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
+#include "launcher/environment.h"
+#include "launcher/hostfile.h"
+#include "launcher/retry_budgets.h"
 
 namespace muster {
 
 struct TaskSpec;
-
-struct EnvironmentVariable {
-  std::string name;
-  std::string value;
-  bool secret = false;  // shown as ***
-};
-
-// One line of a host file: `node2 slots=4`, Open MPI's format.
-struct Host {
-  std::string name;
-  int slots = 1;
-};
-
-// How often an attempt may end for a cause before the run fails. A committed step of progress resets
-// `crashes_without_progress`; preemptions and node losses never use it up.
-struct RetryBudgets {
-  int crashes_without_progress =
-      3;  // the third crash in a row without a newly committed checkpoint stops the run
-  int crashes_total = 20;
-  int node_failures = 20;  // kExitRetry, lost nodes, a launcher that was killed
-  int launcher_errors = 3;
-};
 
 struct Plan {
   std::string task_name;
@@ -50,22 +32,32 @@ struct Plan {
   std::chrono::milliseconds grace{30000};  // from the stop signal to the kill
   std::string network_interface;           // empty: automatic
   RetryBudgets retry;
-  std::vector<Host> hosts;  // empty: this machine
-  std::string rsh_agent;    // empty: mpirun's own choice (ssh)
-  bool is_trainer = false;  // argv[0] is muster-train
+  bool rdma_allowed = true;  // false: TCP and shared memory only
+  std::vector<Host> hosts;   // as in the host file; empty: this machine
+  std::vector<Host>
+      placement;             // the hosts that take part, `slots` being the ranks of each; empty: this machine
+  bool run_as_root = false;  // mpirun wants to be told
+  std::string rsh_agent;     // empty: mpirun's own choice (ssh)
+  bool is_trainer = false;   // argv[0] is muster-train
   // What in the task decides the result, as a flat object "trainer.seed": 1 …: two plans with equal
   // fingerprints give the same weights. Used to refuse a continuation after an edit.
   std::vector<std::pair<std::string, std::string>> result_fingerprint;
+  // What the task file asks for and bare metal has no use for (a priority without a queue): to be shown to
+  // the user, one line each.
+  std::vector<std::string> notices;
 };
 
 struct PlanOptions {
   std::vector<Host> hosts;  // from --hostfile
   std::string rsh_agent;
-  std::string trainer_executable;  // where muster-train is
+  std::string trainer_executable;       // where muster-train is; empty: not installed
+  std::string default_checkpoint_root;  // absolute: for a task without checkpoint_path
+  bool run_as_root = false;
 };
 
 // Fails with kUnavailable if the task asks for what `muster run` cannot honour on bare metal (a container
-// image, a GPU, spare workers …), naming each such key with its place in the file.
+// image, a GPU, spare workers …), naming each such key with its place in the file, one line each; or if the
+// hosts are too few.
 Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options);
 
 // Secrets are ***.
@@ -73,7 +65,8 @@ nlohmann::json plan_to_json(const Plan& plan);
 std::string plan_to_text(const Plan& plan);
 
 // mpirun's command line for one attempt (without the environment): pure, used by the launcher and shown by
-// `plan`.
+// `plan`. `hostfile` is the path of a host file with the attempt's hosts, empty for this machine. mpirun
+// passes SIGUSR1 and SIGUSR2 on to every rank by itself.
 std::vector<std::string> mpirun_argv(const Plan& plan, const std::string& muster_executable,
                                      const std::string& attempt_environment_file,
                                      const std::string& hostfile);

@@ -1,0 +1,83 @@
+#include "launcher/plan.h"
+
+#include <fmt/format.h>
+
+#include "launcher/plan_parts.h"
+#include "launcher/task_spec.h"
+
+namespace muster {
+
+namespace {
+
+using planning::TrainerSetting;
+
+Result<std::vector<std::string>> program_argv(const TaskSpec& spec, const PlanOptions& options) {
+  std::vector<std::string> argv;
+  if (spec.trainer) {
+    if (options.trainer_executable.empty()) {
+      return fail(ErrorCode::kUnavailable,
+                  "the task needs muster-train, which is not installed beside muster; build or install it");
+    }
+    argv.push_back(options.trainer_executable);
+    for (const TrainerSetting& setting : planning::trainer_settings(*spec.trainer)) {
+      argv.push_back(setting.flag);
+      argv.push_back(setting.value);
+    }
+  } else {
+    if (spec.entry_point.ends_with(".py")) argv.emplace_back("python3");
+    argv.push_back(spec.entry_point);
+  }
+  argv.insert(argv.end(), spec.args.begin(), spec.args.end());
+  return argv;
+}
+
+// The programs' own names for "use this interface": NCCL and Gloo (PyTorch) do not read mpirun's options.
+constexpr const char* kInterfaceVariables[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"};
+
+std::vector<EnvironmentVariable> program_environment(const TaskSpec& spec) {
+  std::vector<EnvironmentVariable> environment = spec.env;
+  environment.insert(environment.end(), spec.network.variables.begin(), spec.network.variables.end());
+  if (spec.network.interface.empty()) return environment;
+  for (const char* name : kInterfaceVariables) {
+    bool is_set = false;
+    for (const EnvironmentVariable& variable : environment) is_set = is_set || variable.name == name;
+    if (!is_set) environment.push_back({name, spec.network.interface, false});
+  }
+  return environment;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
+  const std::vector<std::string> refused = planning::refusals(spec);
+  if (!refused.empty()) return fail(ErrorCode::kUnavailable, "{}", fmt::join(refused, "\n"));
+  Plan plan;
+  plan.task_name = spec.task_name;
+  plan.task_file = spec.file;
+  plan.num_workers = spec.num_workers;
+  plan.ranks_per_worker = spec.ranks_per_worker;
+  plan.world_size = spec.num_workers * spec.ranks_per_worker;
+  MUSTER_ASSIGN(plan.argv, program_argv(spec, options));
+  plan.environment = program_environment(spec);
+  plan.working_directory = spec.directory;
+  plan.checkpoint_root =
+      spec.checkpoint_path.empty() ? options.default_checkpoint_root : spec.checkpoint_path;
+  plan.data_path = spec.data_path;
+  plan.stop_signal = spec.schedule.stop_signal;
+  plan.grace = spec.schedule.grace;
+  plan.network_interface = spec.network.interface;
+  plan.rdma_allowed = spec.network.rdma.value_or(true);
+  plan.retry = spec.schedule.retry;
+  plan.hosts = options.hosts;
+  if (!options.hosts.empty()) {
+    MUSTER_ASSIGN(plan.placement, place_workers(options.hosts, spec.num_workers, spec.ranks_per_worker));
+  }
+  plan.run_as_root = options.run_as_root;
+  plan.rsh_agent = options.rsh_agent;
+  plan.is_trainer = spec.is_trainer();
+  plan.result_fingerprint = planning::result_fingerprint(spec);
+  plan.notices = planning::notices(spec);
+  return plan;
+}
+
+}  // namespace muster

@@ -1,0 +1,126 @@
+// A plan for people and for programs. Secrets are *** in both.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/plan.h"
+#include "launcher/units.h"
+
+namespace muster {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kMask = "***";
+
+std::string shown_value(const EnvironmentVariable& variable) {
+  return variable.secret ? kMask : variable.value;
+}
+
+// As a shell would have to be given it.
+std::string shell_quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// mpirun's command with words in capitals for what only the attempt knows.
+std::vector<std::string> shown_command(const Plan& plan) {
+  return mpirun_argv(plan, "muster", "ENVIRONMENT_FILE", plan.hosts.empty() ? "" : "HOST_FILE");
+}
+
+// A flag and its value share a line; two spaces tell them from the line before.
+std::string command_text(const std::vector<std::string>& argv, std::string_view indent) {
+  std::string text;
+  for (std::size_t i = 0; i < argv.size(); ++i) {
+    const bool starts_line = i > 0 && argv[i].starts_with("-");
+    if (starts_line) {
+      text += fmt::format(" \\\n{}", indent);
+    } else if (i > 0) {
+      text += ' ';
+    }
+    text += shell_quoted(argv[i]);
+  }
+  return text;
+}
+
+std::string place_text(const Plan& plan) {
+  if (plan.placement.empty()) return "this machine";
+  std::string text;
+  for (const Host& host : plan.placement) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", host.name, host.slots);
+  }
+  return text;
+}
+
+json hosts_json(const std::vector<Host>& hosts, const char* count_name) {
+  json list = json::array();
+  for (const Host& host : hosts) list.push_back({{"name", host.name}, {count_name, host.slots}});
+  return list;
+}
+
+}  // namespace
+
+json plan_to_json(const Plan& plan) {
+  json environment = json::object();
+  for (const EnvironmentVariable& variable : plan.environment)
+    environment[variable.name] = shown_value(variable);
+  json fingerprint = json::object();
+  for (const auto& [key, value] : plan.result_fingerprint) fingerprint[key] = value;
+  return {{"task_name", plan.task_name},
+          {"task_file", plan.task_file},
+          {"num_workers", plan.num_workers},
+          {"ranks_per_worker", plan.ranks_per_worker},
+          {"world_size", plan.world_size},
+          {"argv", plan.argv},
+          {"environment", environment},
+          {"working_directory", plan.working_directory},
+          {"checkpoint_root", plan.checkpoint_root},
+          {"data_path", plan.data_path},
+          {"stop_signal", plan.stop_signal},
+          {"grace_ms", plan.grace.count()},
+          {"network_interface", plan.network_interface},
+          {"rdma_allowed", plan.rdma_allowed},
+          {"retry",
+           {{"crashes_without_progress", plan.retry.crashes_without_progress},
+            {"crashes_total", plan.retry.crashes_total},
+            {"node_failures", plan.retry.node_failures},
+            {"launcher_errors", plan.retry.launcher_errors}}},
+          {"hosts", hosts_json(plan.hosts, "slots")},
+          {"placement", hosts_json(plan.placement, "ranks")},
+          {"mpirun", shown_command(plan)},
+          {"result_fingerprint", fingerprint},
+          {"notices", plan.notices}};
+}
+
+std::string plan_to_text(const Plan& plan) {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("{:<13} {}\n", name, value);
+  };
+  line("task", fmt::format("{} ({})", plan.task_name, plan.task_file));
+  line("ranks",
+       fmt::format("{} ({} workers of {})", plan.world_size, plan.num_workers, plan.ranks_per_worker));
+  line("on", place_text(plan));
+  line("folder", plan.working_directory);
+  line("data", plan.data_path.empty() ? "none" : plan.data_path);
+  line("runs below", plan.checkpoint_root);
+  line("stop", fmt::format("{}, then {} until the kill", plan.stop_signal, format_duration(plan.grace)));
+  line("retries", fmt::format("{} crashes without progress, {} crashes, {} node failures, {} launcher errors",
+                              plan.retry.crashes_without_progress, plan.retry.crashes_total,
+                              plan.retry.node_failures, plan.retry.launcher_errors));
+  if (!plan.network_interface.empty()) line("interface", plan.network_interface);
+  if (!plan.environment.empty()) text += "environment\n";
+  for (const EnvironmentVariable& variable : plan.environment) {
+    text += fmt::format("  {}={}\n", variable.name, variable.secret ? kMask : shell_quoted(variable.value));
+  }
+  text += fmt::format("command\n  {}\n", command_text(shown_command(plan), "    "));
+  for (const std::string& notice : plan.notices) line("notice", notice);
+  return text;
+}
+
+}  // namespace muster

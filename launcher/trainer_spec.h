@@ -1,0 +1,66 @@
+// The `trainer` group of a task file: what muster-train is to do. Every value is resolved: what the file
+// leaves out holds its documented default (docs/task_file.md).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+struct OptimizerSpec {
+  std::string name = "adamw";  // adamw, sgd
+  double learning_rate = 0;    // 0.001 for adamw, 0.01 for sgd
+  double momentum = 0.9;       // sgd only
+  double weight_decay = 0;     // 0.01 for adamw, 0 for sgd
+  double beta1 = 0.9;          // adamw only, and the next two
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+struct LearningRateSpec {
+  std::string kind = "constant";  // constant, cosine
+  std::int64_t warmup_steps = 0;
+  double min_learning_rate = 0;  // cosine's end
+};
+
+struct AllreduceSpec {
+  std::string algorithm = "tree";                  // tree (order-free), ring
+  std::chrono::milliseconds timeout{600'000};      // one collective
+  std::chrono::milliseconds peer_timeout{10'000};  // without a sign of life
+};
+
+struct CheckpointSpec {
+  std::int64_t every_steps = 0;             // 0: not by steps
+  std::chrono::milliseconds every{30'000};  // 0: not by time
+  int keep_last = 3;
+  bool keep_best = true;
+};
+
+struct TrainerSpec {
+  std::string model = "mlp";
+  std::vector<int> hidden{256};
+  double dropout = 0;
+  std::string dataset = "idx";
+  std::int64_t batch_size = 256;       // of all ranks together
+  std::optional<std::int64_t> epochs;  // exactly one of epochs and steps
+  std::optional<std::int64_t> steps;
+  std::int64_t seed = 1;
+  int shards = 16;
+  OptimizerSpec optimizer;
+  LearningRateSpec schedule;
+  std::string precision = "fp32";  // fp32, bf16, fp16
+  std::string device = "cpu";      // cpu, reference, cuda
+  int threads = 1;                 // of each rank
+  AllreduceSpec allreduce;
+  bool reproducible = true;           // true by default exactly for the tree
+  std::string on_nonfinite = "stop";  // stop, skip
+  std::int64_t evaluate_every_epochs = 1;
+  std::int64_t log_every_steps = 10;
+  bool log_samples = false;
+  CheckpointSpec checkpoint;
+};
+
+}  // namespace muster
