@@ -17,6 +17,7 @@
 #include <filesystem>
 
 #include "common/file_ops.h"
+#include "common/json_fields.h"
 #include "common/run_contract.h"
 #include "common/version.h"
 
@@ -147,12 +148,6 @@ std::string node_name() {
   return name.data();
 }
 
-// The member, if it is there and a string.
-std::string text_member(const json& object, const char* name) {
-  const auto member = object.is_object() ? object.find(name) : object.end();
-  return member != object.end() && member->is_string() ? member->get<std::string>() : "";
-}
-
 std::string to_line(const json& event) {
   return event.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -184,9 +179,9 @@ Result<std::unique_ptr<EventChannel>> EventChannel::connect(std::string_view add
   MUSTER_TRY(send_all(socket.get(), to_line(hello), deadline));
   MUSTER_ASSIGN(const std::string answer_line, receive_line(socket.get(), deadline));
   const json answer = json::parse(answer_line, nullptr, false);
-  if (text_member(answer, "event") != "welcome") {
+  if (text_field(answer, "event") != "welcome") {
     return fail(ErrorCode::kMismatch, "the supervisor at {} refused this process: {}", address,
-                answer.is_object() ? text_member(answer, "reason") : answer_line);
+                answer.is_object() ? text_field(answer, "reason") : answer_line);
   }
   UniqueFd wake_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_fd) return fail(ErrorCode::kIo, "eventfd: {}", errno_text(errno));
