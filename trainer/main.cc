@@ -1,0 +1,221 @@
+// muster-train: one rank of a training job. This file names the concrete parts and maps outcomes to exit
+// codes.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/event_channel.h"
+#include "common/file_ops.h"
+#include "common/run_contract.h"
+#include "common/signal_names.h"
+#include "common/version.h"
+#include "trainer/checkpoint/hdf5_store.h"
+#include "trainer/code_identity.h"
+#include "trainer/comm/mpi_communicator.h"
+#include "trainer/console_sink.h"
+#include "trainer/data/dataset.h"
+#include "trainer/device/device.h"
+#include "trainer/exit_codes.h"
+#include "trainer/handles/mpi_session.h"
+#include "trainer/options.h"
+#include "trainer/train_loop.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using muster::ErrorCode;
+using muster::fail;
+using muster::Result;
+using muster::Status;
+namespace contract = muster::contract;
+
+// Set by the handler, read by the train loop: all ranks agree on a step to stop at, save, and leave.
+std::atomic<int> stop_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+
+extern "C" void remember_stop(int signal) { stop_signal.store(signal); }
+
+Status install_stop_handlers() {
+  const char* name = std::getenv(contract::kStopSignal);
+  int configured = SIGUSR1;
+  if (name != nullptr) MUSTER_ASSIGN(configured, muster::parse_signal_name(name));
+  struct sigaction action {};
+  action.sa_handler = remember_stop;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {configured, SIGTERM}) {
+    if (::sigaction(signal, &action, nullptr) != 0) {
+      return fail(ErrorCode::kInvalidArgument, "{} is {}, which cannot be handled", contract::kStopSignal,
+                  name);
+    }
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  return {};
+}
+
+Result<std::int32_t> attempt_from_environment() {
+  const char* text = std::getenv(contract::kAttempt);
+  if (text == nullptr) return 1;
+  char* end = nullptr;
+  const long attempt = std::strtol(text, &end, 10);
+  if (*text == '\0' || *end != '\0' || attempt < 1 || attempt > 1'000'000'000) {
+    return fail(ErrorCode::kInvalidArgument, "{} is '{}'; allowed: a whole number from 1", contract::kAttempt,
+                text);
+  }
+  return static_cast<std::int32_t>(attempt);
+}
+
+// Everything one rank needs, in the order in which it must be taken down.
+struct Rank {
+  std::unique_ptr<muster::MpiSession> session;
+  std::unique_ptr<muster::EventChannel> channel;  // null: nobody listens
+  muster::ConsoleSink console;
+  std::unique_ptr<muster::TeeSink> events;
+  std::unique_ptr<muster::device::Device> device;
+  std::unique_ptr<muster::comm::Communicator> communicator;
+  std::unique_ptr<muster::checkpoint::CheckpointStore> store;  // null: no checkpoints
+
+  int rank() const { return session ? session->rank() : 0; }
+};
+
+Status connect_events(Rank& rank) {
+  MUSTER_ASSIGN(rank.channel, muster::connect_from_environment(rank.session->rank(), rank.session->size(),
+                                                               "muster-train", muster::Deadline::after(30s)));
+  std::vector<muster::EventSink*> sinks;
+  if (rank.channel) sinks.push_back(rank.channel.get());
+  if (rank.session->rank() == 0) sinks.push_back(&rank.console);
+  rank.events = std::make_unique<muster::TeeSink>(std::move(sinks));
+  return {};
+}
+
+Status make_communicator(Rank& rank, const muster::TrainerOptions& options, std::int32_t generation) {
+  muster::comm::CommunicatorOptions communicator;
+  communicator.algorithm =
+      options.allreduce == "tree" ? muster::comm::Algorithm::kTree : muster::comm::Algorithm::kRing;
+  communicator.generation = generation;
+  communicator.peer_timeout = options.peer_timeout;
+  if (const char* interface = std::getenv(contract::kNetworkInterface))
+    communicator.network_interface = interface;
+  MUSTER_ASSIGN(rank.communicator, muster::comm::make_mpi_communicator(*rank.session, communicator));
+  if (rank.channel) {
+    // Unsupervised, this rank could write what a successor does not expect: it fences itself.
+    rank.channel->on_disconnect(
+        [communicator_ptr = rank.communicator.get()] { communicator_ptr->abort("the supervisor is gone"); });
+  }
+  return {};
+}
+
+Status open_store(Rank& rank, const muster::TrainerOptions& options) {
+  if (options.checkpoint_dir.empty()) return {};
+  muster::checkpoint::Hdf5StoreOptions store;
+  store.directory = options.checkpoint_dir;
+  store.retention.keep_last = options.keep_last;
+  store.retention.keep_best = options.keep_best;
+  store.generation = rank.communicator->generation();
+  store.code = muster::code_identity(*rank.device).dump();
+  muster::checkpoint::Group group;
+  group.rank = rank.communicator->rank();
+  group.size = rank.communicator->size();
+  group.all_gather_text = [communicator = rank.communicator.get(), timeout = options.collective_timeout](
+                              std::string_view mine) -> Result<std::vector<std::string>> {
+    muster::comm::CollectiveOptions collective;
+    collective.bucket = -4;
+    collective.timeout = timeout;
+    return muster::comm::all_gather_text(*communicator, mine, collective);
+  };
+  MUSTER_ASSIGN(rank.store, muster::checkpoint::open_hdf5_store(store, std::move(group)));
+  return {};
+}
+
+Result<muster::TrainOutcome> start_and_train(Rank& rank, const muster::TrainerOptions& options) {
+  MUSTER_ASSIGN(const std::int32_t generation, attempt_from_environment());
+  MUSTER_TRY(install_stop_handlers());
+  MUSTER_ASSIGN(rank.session, muster::MpiSession::start({}));
+  MUSTER_TRY(connect_events(rank));
+  MUSTER_ASSIGN(rank.device, muster::device::make_device(options.device, options.threads));
+  MUSTER_TRY(make_communicator(rank, options, generation));
+  MUSTER_TRY(open_store(rank, options));
+  return muster::train(options,
+                       {*rank.communicator, *rank.device,
+                        [&] { return muster::data::load_datasets(options.dataset, options.data_path); },
+                        rank.store.get(), *rank.events, stop_signal});
+}
+
+void flush_events(Rank& rank) {
+  if (!rank.channel) return;
+  if (const Status flushed = rank.channel->flush(muster::Deadline::after(5s)); !flushed) {
+    fmt::print(stderr, "muster-train: the last events were not delivered: {}\n", flushed.error().message);
+  }
+}
+
+// After a fault MPI_Finalize could wait for the dead: report, and leave.
+[[noreturn]] void leave_after_fault(Rank& rank, const muster::Error& error) {
+  const int code = muster::exit_code_of(error);
+  fmt::print(stderr, "muster-train: rank {}: {}\n", rank.rank(), error.message);
+  if (rank.communicator) rank.communicator->abort(error.message);
+  if (rank.events) {
+    rank.events->emit({{"event", contract::event::kFault},
+                       {"exit_code", code},
+                       {"reason", error.message},
+                       {"peer", nullptr}});
+  }
+  flush_events(rank);
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+int leave_in_order(Rank& rank, const muster::TrainOutcome& outcome) {
+  if (rank.rank() == 0) {
+    nlohmann::json result = {
+        {"stopped", outcome.stopped}, {"step", outcome.step}, {"total_steps", outcome.total_steps}};
+    if (outcome.loss) result["loss"] = *outcome.loss;
+    if (outcome.accuracy) result["accuracy"] = *outcome.accuracy;
+    rank.events->emit({{"event", contract::event::kFinished}, {"step", outcome.step}, {"result", result}});
+  }
+  flush_events(rank);
+  rank.store.reset();
+  if (rank.channel) rank.channel->on_disconnect([] {});
+  rank.communicator.reset();
+  if (const Status finished = rank.session->finish(); !finished) leave_after_fault(rank, finished.error());
+  return outcome.stopped ? contract::kExitRequeue : contract::kExitDone;
+}
+
+int show(muster::OptionsOutcome what, const muster::TrainerOptions& options) {
+  switch (what) {
+    case muster::OptionsOutcome::kShowHelp:
+      fmt::print("{}", muster::trainer_help());
+      break;
+    case muster::OptionsOutcome::kShowVersion:
+      fmt::print("muster-train {} (protocol {})\n", muster::kVersion, contract::kProtocolVersion);
+      break;
+    case muster::OptionsOutcome::kListDevices:
+      for (const std::string& line : muster::device::list_devices()) fmt::print("{}\n", line);
+      break;
+    default:
+      fmt::print("{}\n", muster::to_json(options).dump(2));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto parsed = muster::parse_trainer_options(argc, argv);
+  if (!parsed) {
+    fmt::print(stderr, "muster-train: {}\n", parsed.error().message);
+    return contract::kExitDoNotRetry;
+  }
+  if (parsed->outcome != muster::OptionsOutcome::kRun) return show(parsed->outcome, parsed->options);
+  Rank rank;
+  const Result<muster::TrainOutcome> outcome = start_and_train(rank, parsed->options);
+  if (!outcome) leave_after_fault(rank, outcome.error());
+  return leave_in_order(rank, *outcome);
+}
