@@ -23,6 +23,9 @@ std::vector<std::string> mpirun_argv(const Plan& plan, const std::string& muster
   add({"--bind-to", "none", "--tag-output", "--stdin", "none"});
   // Otherwise it holds messages back to count equal ones.
   set_parameter("orte_base_help_aggregate", "0");
+  // The plan names the hosts: an allocation that muster happens to be called in does not.
+  set_parameter("ras", "^slurm,tm,lsf,gridengine");
+  set_parameter("plm", "^slurm,tm,lsf");
   if (hostfile.empty()) {
     // The task says how many ranks this machine is to hold, whatever its cores.
     add({"--oversubscribe"});

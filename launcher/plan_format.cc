@@ -29,23 +29,25 @@ std::string shell_quoted(const std::string& word) {
 }
 
 // mpirun's command with words in capitals for what only the attempt knows.
-std::vector<std::string> shown_command(const Plan& plan) {
-  return mpirun_argv(plan, "muster", "ENVIRONMENT_FILE", plan.hosts.empty() ? "" : "HOST_FILE");
+std::vector<std::string> shown_command(const Plan& plan, std::vector<std::string> program) {
+  Plan shown = plan;
+  shown.argv = std::move(program);
+  return mpirun_argv(shown, "muster", "ENVIRONMENT_FILE", plan.hosts.empty() ? "" : "HOST_FILE");
 }
 
-// A flag and its value share a line; two spaces tell them from the line before.
-std::string command_text(const std::vector<std::string>& argv, std::string_view indent) {
-  std::string text;
-  for (std::size_t i = 0; i < argv.size(); ++i) {
-    const bool starts_line = i > 0 && argv[i].starts_with("-");
-    if (starts_line) {
-      text += fmt::format(" \\\n{}", indent);
-    } else if (i > 0) {
-      text += ' ';
-    }
+// A new line for each flag, so that a flag and its value stand together.
+std::string program_text(const std::vector<std::string>& argv) {
+  std::string text = shell_quoted(argv.front());
+  for (std::size_t i = 1; i < argv.size(); ++i) {
+    text += argv[i].starts_with("-") ? " \\\n    " : " ";
     text += shell_quoted(argv[i]);
   }
   return text;
+}
+
+std::string launch_text(std::vector<std::string> argv) {
+  for (std::string& word : argv) word = shell_quoted(word);
+  return fmt::format("{}", fmt::join(argv, " "));
 }
 
 std::string place_text(const Plan& plan) {
@@ -92,7 +94,7 @@ json plan_to_json(const Plan& plan) {
             {"launcher_errors", plan.retry.launcher_errors}}},
           {"hosts", hosts_json(plan.hosts, "slots")},
           {"placement", hosts_json(plan.placement, "ranks")},
-          {"mpirun", shown_command(plan)},
+          {"launch", shown_command(plan, plan.argv)},
           {"result_fingerprint", fingerprint},
           {"notices", plan.notices}};
 }
@@ -118,7 +120,8 @@ std::string plan_to_text(const Plan& plan) {
   for (const EnvironmentVariable& variable : plan.environment) {
     text += fmt::format("  {}={}\n", variable.name, variable.secret ? kMask : shell_quoted(variable.value));
   }
-  text += fmt::format("command\n  {}\n", command_text(shown_command(plan), "    "));
+  text += fmt::format("program\n  {}\n", program_text(plan.argv));
+  text += fmt::format("launch\n  {}\n", launch_text(shown_command(plan, {"PROGRAM"})));
   for (const std::string& notice : plan.notices) line("notice", notice);
   return text;
 }

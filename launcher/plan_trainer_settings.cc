@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "launcher/plan_parts.h"
-#include "launcher/units.h"
 
 namespace muster::planning {
 
@@ -54,7 +53,8 @@ void add_schedule(const LearningRateSpec& schedule, Settings& settings) {
 
 void add_checkpoint(const CheckpointSpec& checkpoint, Settings& settings) {
   settings.incidental("checkpoint.every_steps", "--checkpoint-every-steps", checkpoint.every_steps);
-  settings.incidental("checkpoint.every", "--checkpoint-every-seconds", format_seconds(checkpoint.every));
+  settings.incidental("checkpoint.every", "--checkpoint-every-seconds",
+                      checkpoint.every / std::chrono::seconds(1));
   settings.incidental("checkpoint.keep_last", "--keep-last", checkpoint.keep_last);
   settings.incidental("checkpoint.keep_best", "--keep-best", flag_value(checkpoint.keep_best));
 }

@@ -9,15 +9,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// muster-train's own limits: what passes here must not be refused there.
 constexpr std::int64_t kCountMax = 1'000'000'000'000;
+constexpr std::int64_t kBatchMax = 16'777'216;
+constexpr double kRateMax = 1e6;
 constexpr int kShardsMax = 65'536;
-constexpr double kLargest = std::numeric_limits<double>::max();
 constexpr milliseconds kSecond{1'000};
 constexpr milliseconds kDay{86'400'000};
 
-constexpr NumberRange kPositive{0, kLargest, true, false, "a number greater than 0"};
-constexpr NumberRange kNotNegative{0, kLargest, false, false, "a number of at least 0"};
+constexpr NumberRange kRate{0, kRateMax, true, false, "a number greater than 0, up to 1000000"};
+constexpr NumberRange kRateOrNone{0, kRateMax, false, false, "a number from 0 to 1000000"};
 constexpr NumberRange kFraction{0, 1, false, true, "a number of at least 0 and less than 1"};
+constexpr NumberRange kDropout{0, 0.999, false, false, "a number from 0 to 0.999"};
+constexpr NumberRange kEpsilon{0, 1, true, false, "a number greater than 0, up to 1"};
 
 Choices<std::string> names(std::initializer_list<std::string_view> list) {
   Choices<std::string> choices;
@@ -27,9 +31,9 @@ Choices<std::string> names(std::initializer_list<std::string_view> list) {
 
 void read_hidden(GroupReader& group, std::vector<int>& hidden) {
   constexpr std::string_view kAllowed =
-      "a list of 1 to 64 layer sizes, each a whole number from 1 to 1048576";
+      "a list of 1 to 64 layer sizes, each a whole number from 1 to 1000000";
   constexpr std::size_t kLayersMax = 64;
-  constexpr std::int64_t kUnitsMax = 1'048'576;
+  constexpr std::int64_t kUnitsMax = 1'000'000;
   const YamlNode* node = group.take("hidden");
   if (node == nullptr) return;
   if (node->kind != YamlNode::Kind::kSequence || node->items.empty() || node->items.size() > kLayersMax) {
@@ -54,19 +58,19 @@ void read_optimizer(GroupReader group, OptimizerSpec& optimizer) {
   const bool is_adamw = optimizer.name == "adamw";
   optimizer.learning_rate = is_adamw ? 0.001 : 0.01;
   optimizer.weight_decay = is_adamw ? 0.01 : 0;
-  group.number("learning_rate", kPositive, optimizer.learning_rate);
+  group.number("learning_rate", kRate, optimizer.learning_rate);
   group.number("momentum", kFraction, optimizer.momentum);
-  group.number("weight_decay", kNotNegative, optimizer.weight_decay);
+  group.number("weight_decay", kRateOrNone, optimizer.weight_decay);
   group.number("beta1", kFraction, optimizer.beta1);
   group.number("beta2", kFraction, optimizer.beta2);
-  group.number("epsilon", kPositive, optimizer.epsilon);
+  group.number("epsilon", kEpsilon, optimizer.epsilon);
   group.finish();
 }
 
 void read_learning_rate_schedule(GroupReader group, LearningRateSpec& schedule) {
   group.choice("kind", names({"cosine", "constant"}), schedule.kind);
   group.integer("warmup_steps", 0, kCountMax, schedule.warmup_steps);
-  group.number("min_learning_rate", kNotNegative, schedule.min_learning_rate);
+  group.number("min_learning_rate", kRateOrNone, schedule.min_learning_rate);
   group.finish();
 }
 
@@ -81,6 +85,9 @@ void read_checkpoint(GroupReader group, CheckpointSpec& checkpoint) {
   constexpr int kKeepMax = 1'000'000;
   const bool by_steps = group.integer("every_steps", 1, kCountMax, checkpoint.every_steps);
   const bool by_time = group.duration("every", {kSecond, kDay}, checkpoint.every);
+  if (checkpoint.every % kSecond != milliseconds{0}) {
+    group.reject("every", *group.take("every"), "whole seconds");
+  }
   if (by_steps && !by_time) checkpoint.every = milliseconds{0};
   group.integer("keep_last", 1, kKeepMax, checkpoint.keep_last);
   group.boolean("keep_best", checkpoint.keep_best);
@@ -98,9 +105,9 @@ void read_trainer(GroupReader group, TrainerSpec& trainer) {
   constexpr int kThreadsMax = 1'024;
   group.choice("model", names({"mlp"}), trainer.model);
   read_hidden(group, trainer.hidden);
-  group.number("dropout", kFraction, trainer.dropout);
+  group.number("dropout", kDropout, trainer.dropout);
   group.choice("dataset", names({"idx"}), trainer.dataset);
-  group.integer("batch_size", 1, kCountMax, trainer.batch_size);
+  group.integer("batch_size", 1, kBatchMax, trainer.batch_size);
   read_optional_count(group, "epochs", trainer.epochs);
   read_optional_count(group, "steps", trainer.steps);
   group.integer("seed", 0, std::numeric_limits<std::int64_t>::max(), trainer.seed);
@@ -114,7 +121,7 @@ void read_trainer(GroupReader group, TrainerSpec& trainer) {
   trainer.reproducible = trainer.allreduce.algorithm == "tree";
   group.boolean("reproducible", trainer.reproducible);
   group.choice("on_nonfinite", names({"stop", "skip"}), trainer.on_nonfinite);
-  group.integer("evaluate_every_epochs", 1, kCountMax, trainer.evaluate_every_epochs);
+  group.integer("evaluate_every_epochs", 0, kCountMax, trainer.evaluate_every_epochs);
   group.integer("log_every_steps", 1, kCountMax, trainer.log_every_steps);
   group.boolean("log_samples", trainer.log_samples);
   read_checkpoint(group.group("checkpoint"), trainer.checkpoint);

@@ -21,7 +21,7 @@ struct OptimizerSpec {
 };
 
 struct LearningRateSpec {
-  std::string kind = "constant";  // constant, cosine
+  std::string kind = "cosine";  // cosine, constant
   std::int64_t warmup_steps = 0;
   double min_learning_rate = 0;  // cosine's end
 };
@@ -34,14 +34,14 @@ struct AllreduceSpec {
 
 struct CheckpointSpec {
   std::int64_t every_steps = 0;             // 0: not by steps
-  std::chrono::milliseconds every{30'000};  // 0: not by time
-  int keep_last = 3;
+  std::chrono::milliseconds every{30'000};  // whole seconds; 0: not by time
+  int keep_last = 2;
   bool keep_best = true;
 };
 
 struct TrainerSpec {
   std::string model = "mlp";
-  std::vector<int> hidden{256};
+  std::vector<int> hidden{512, 256};
   double dropout = 0;
   std::string dataset = "idx";
   std::int64_t batch_size = 256;       // of all ranks together
@@ -55,9 +55,9 @@ struct TrainerSpec {
   std::string device = "cpu";      // cpu, reference, cuda
   int threads = 1;                 // of each rank
   AllreduceSpec allreduce;
-  bool reproducible = true;           // true by default exactly for the tree
-  std::string on_nonfinite = "stop";  // stop, skip
-  std::int64_t evaluate_every_epochs = 1;
+  bool reproducible = true;                // true by default exactly for the tree
+  std::string on_nonfinite = "stop";       // stop, skip
+  std::int64_t evaluate_every_epochs = 1;  // 0: only at the end
   std::int64_t log_every_steps = 10;
   bool log_samples = false;
   CheckpointSpec checkpoint;

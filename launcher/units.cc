@@ -143,11 +143,4 @@ std::string format_memory(std::uint64_t bytes) {
   return fmt::format("{}B", bytes);
 }
 
-std::string format_seconds(Milliseconds duration) {
-  std::string text = fmt::format("{}.{:03}", duration.count() / 1000, duration.count() % 1000);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
 }  // namespace muster

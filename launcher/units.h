@@ -28,7 +28,4 @@ std::string format_duration(std::chrono::milliseconds duration);
 // The largest unit that divides the bytes: 64G, 1536M. Bytes below 1K have no such form: 512B.
 std::string format_memory(std::uint64_t bytes);
 
-// Seconds in decimal without trailing zeros: 30, 0.5.
-std::string format_seconds(std::chrono::milliseconds duration);
-
 }  // namespace muster

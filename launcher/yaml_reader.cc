@@ -19,10 +19,6 @@ const YamlNode kEmptyMap = [] {
   return node;
 }();
 
-std::string joined(std::vector<std::string> names, std::string_view separator) {
-  return fmt::format("{}", fmt::join(names, separator));
-}
-
 template <class T>
 bool parse_all(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -45,10 +41,11 @@ bool parse_number(std::string_view text, double& value) {
 std::string ReadContext::suggestion(const std::string& group, const std::string& key) const {
   const auto siblings = known_.find(group);
   if (siblings != known_.end()) {
-    if (const auto nearest = nearest_name(key, siblings->second)) return *nearest;
+    const std::vector<std::string> names(siblings->second.begin(), siblings->second.end());
+    if (const auto nearest = nearest_name(key, names)) return *nearest;
   }
   for (const auto& [other_group, names] : known_) {
-    if (std::find(names.begin(), names.end(), key) == names.end()) continue;
+    if (!names.contains(key)) continue;
     return other_group.empty() ? key + "' at the top level, not in '" + group : other_group + "." + key;
   }
   return "";
@@ -58,12 +55,10 @@ void ReadContext::finish() {
   for (const auto& [group, entry] : unknown_) {
     const std::string name = group.empty() ? entry.key : group + "." + entry.key;
     const std::string nearest = suggestion(group, entry.key);
-    std::vector<std::string> allowed = known_[group];
-    std::sort(allowed.begin(), allowed.end());
     diagnostics_->error(entry.key_position,
                         fmt::format("unknown key '{}';{} allowed here: {}", name,
                                     nearest.empty() ? "" : fmt::format(" did you mean '{}'?", nearest),
-                                    joined(allowed, ", ")));
+                                    fmt::join(known_[group], ", ")));
   }
   unknown_.clear();
 }
@@ -252,7 +247,7 @@ int GroupReader::choice_index(std::string_view key, const std::vector<std::strin
   const auto match =
       node->kind == YamlNode::Kind::kScalar ? std::find(names.begin(), names.end(), node->text) : names.end();
   if (match != names.end()) return static_cast<int>(match - names.begin());
-  std::string allowed = joined(names, ", ");
+  std::string allowed = fmt::format("{}", fmt::join(names, ", "));
   if (node->kind == YamlNode::Kind::kScalar) {
     if (const auto nearest = nearest_name(node->text, names)) {
       allowed += fmt::format("; did you mean '{}'?", *nearest);

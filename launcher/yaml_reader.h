@@ -27,7 +27,7 @@ class ReadContext {
   // The place of every key that was read, by its full name: "trainer.optimizer.name".
   std::map<std::string, SourcePosition>& positions() { return positions_; }
 
-  void know(const std::string& group, std::string_view key) { known_[group].emplace_back(key); }
+  void know(const std::string& group, std::string_view key) { known_[group].emplace(key); }
   void unknown(const std::string& group, const YamlEntry& entry) { unknown_.emplace_back(group, entry); }
   // False for a key that an error was reported for: rules that combine it with others would mislead.
   bool is_good(const std::string& full_name) const { return !failed_.contains(full_name); }
@@ -40,7 +40,7 @@ class ReadContext {
 
   Diagnostics* diagnostics_;
   std::map<std::string, SourcePosition> positions_;
-  std::map<std::string, std::vector<std::string>> known_;  // by group
+  std::map<std::string, std::set<std::string>> known_;  // by group
   std::vector<std::pair<std::string, YamlEntry>> unknown_;
   std::set<std::string> failed_;
 };
