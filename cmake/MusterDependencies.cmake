@@ -8,6 +8,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(ZLIB REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)  # the thread pool that oneDNN computes with
 find_package(MPI REQUIRED COMPONENTS C)
 find_package(HDF5 REQUIRED COMPONENTS C)
 # Debian's dnnl-config.cmake asks for OpenCL's headers, which CPU primitives do not need.

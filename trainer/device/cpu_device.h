@@ -1,0 +1,19 @@
+// The cpu device: fp32, matrix products through oneDNN, the rest plain loops on the calling thread.
+#pragma once
+
+#include <memory>
+
+#include "common/status.h"
+#include "trainer/device/device.h"
+
+namespace muster::device {
+
+struct CpuOptions {
+  int threads = 1;  // of matrix products
+  // Lets oneDNN choose the layout in which it reads weights even where the plain one is as quick.
+  bool always_reorder_weights = false;
+};
+
+Result<std::unique_ptr<Device>> make_cpu_device(const CpuOptions& options);
+
+}  // namespace muster::device

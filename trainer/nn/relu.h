@@ -1,0 +1,24 @@
+// Rectified linear unit, elementwise. (Linear can apply one itself, which saves a pass.)
+#pragma once
+
+#include <utility>
+
+#include "trainer/nn/layer.h"
+
+namespace muster::nn {
+
+class Relu final : public Layer {
+ public:
+  explicit Relu(SampleShape shape) : shape_(std::move(shape)) {}
+
+  std::vector<ParameterSpec> parameters() const override { return {}; }
+  SampleShape output_shape() const override { return shape_; }
+  StateSpec state() const override { return {}; }
+  Status forward(const ShardContext& context, const ForwardArguments& arguments) const override;
+  Status backward(const ShardContext& context, const BackwardArguments& arguments) const override;
+
+ private:
+  SampleShape shape_;
+};
+
+}  // namespace muster::nn
