@@ -124,7 +124,8 @@ Status Checkpointer::save(const std::vector<NamedTensor>& tensors, const Trainin
                 {"step", state.step},
                 {"path", report->path},
                 {"bytes", report->bytes},
-                {"seconds", report->seconds}});
+                {"seconds", report->seconds},
+                {"warnings", report->warnings}});
   return {};
 }
 

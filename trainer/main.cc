@@ -47,7 +47,9 @@ extern "C" void remember_stop(int signal) { stop_signal.store(signal); }
 Status install_stop_handlers() {
   const char* name = std::getenv(contract::kStopSignal);
   int configured = SIGUSR1;
-  if (name != nullptr) MUSTER_ASSIGN(configured, muster::parse_signal_name(name));
+  if (name != nullptr) {
+    MUSTER_ASSIGN(configured, muster::parse_signal_name(name));
+  }
   struct sigaction action {};
   action.sa_handler = remember_stop;
   action.sa_flags = SA_RESTART;

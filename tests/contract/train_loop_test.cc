@@ -1,0 +1,325 @@
+// The promise of the train loop: the result depends on the options and the data alone.
+#include "trainer/train_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "common/run_contract.h"
+#include "tests/support/training_fixture.h"
+
+namespace muster {
+namespace {
+
+namespace event = contract::event;
+using checkpoint::CheckpointStore;
+using checkpoint::LoadedCheckpoint;
+using checkpoint::LoadOutcome;
+using checkpoint::MemoryCheckpoints;
+using checkpoint::SaveReport;
+using checkpoint::SaveRequest;
+using nlohmann::json;
+using testing::demanding_options;
+using testing::newest_tensors;
+using testing::run_training;
+using testing::TrainingResult;
+using testing::TrainingRun;
+using Tensors = std::map<std::string, std::vector<float>>;
+
+TrainingRun demanding_run(int ranks) {
+  TrainingRun run;
+  run.options = demanding_options();
+  run.ranks = ranks;
+  return run;
+}
+
+void expect_completed(const TrainingResult& result) {
+  for (const auto& outcome : result.outcomes) {
+    ASSERT_TRUE(outcome) << outcome.error().message;
+    EXPECT_FALSE(outcome->stopped);
+    EXPECT_EQ(outcome->step, 30);
+  }
+}
+
+Tensors undisturbed() {
+  static const Tensors tensors = [] {
+    auto backing = std::make_shared<MemoryCheckpoints>();
+    expect_completed(run_training(demanding_run(1), backing));
+    return newest_tensors(backing);
+  }();
+  return tensors;
+}
+
+// Runs on `ranks` until the stop at `step`, which only the last rank is told of.
+std::shared_ptr<MemoryCheckpoints> stopped_at(int ranks, std::int64_t step) {
+  auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(ranks);
+  run.stop_rank = ranks - 1;
+  run.stop_at_step = step;
+  const TrainingResult result = run_training(run, backing);
+  for (const auto& outcome : result.outcomes) {
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    EXPECT_TRUE(outcome->stopped);
+    EXPECT_EQ(outcome->step, result.outcomes[0]->step) << "ranks stopped at different steps";
+    EXPECT_GE(outcome->step, step);
+    EXPECT_LT(outcome->step, 30);
+  }
+  return backing;
+}
+
+TEST(TrainLoop, LearnsSomething) {
+  auto backing = std::make_shared<MemoryCheckpoints>();
+  const TrainingResult result = run_training(demanding_run(2), backing);
+  expect_completed(result);
+  EXPECT_GT(result.outcomes[0]->accuracy.value(), 0.8);
+}
+
+TEST(TrainLoop, SameBitsOnAnyNumberOfRanks) {
+  ASSERT_FALSE(undisturbed().empty());
+  for (const int ranks : {2, 3, 4, 5, 8}) {
+    auto backing = std::make_shared<MemoryCheckpoints>();
+    expect_completed(run_training(demanding_run(ranks), backing));
+    EXPECT_EQ(newest_tensors(backing), undisturbed()) << ranks << " ranks";
+  }
+}
+
+TEST(TrainLoop, StoppedAndResumedOnAnyNumberOfRanksItEndsWithTheSameBits) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    const auto backing = stopped_at(4, 7);
+    TrainingRun run = demanding_run(ranks);
+    run.generation = 2;
+    const TrainingResult result = run_training(run, backing);
+    expect_completed(result);
+    ASSERT_EQ(result.events->named(event::kResumed).size(), 1u);
+    EXPECT_GE(result.events->named(event::kResumed)[0].at("step").get<int>(), 7);
+    EXPECT_EQ(newest_tensors(backing), undisturbed()) << "resumed on " << ranks << " ranks";
+  }
+}
+
+TEST(TrainLoop, EachSampleIsSeenExactlyOnceAnEpochAcrossAStop) {
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(3);
+  run.stop_rank = 0;
+  run.stop_at_step = 8;
+  const TrainingResult first = run_training(run, backing);
+  TrainingRun rest = demanding_run(2);
+  rest.generation = 2;
+  const TrainingResult second = run_training(rest, backing);
+  std::map<std::int64_t, std::multiset<std::int64_t>> seen;
+  for (const TrainingResult* result : {&first, &second}) {
+    for (const json& samples : result->events->named(event::kSamples)) {
+      for (const std::int64_t id : samples.at("ids")) seen[samples.at("epoch")].insert(id);
+    }
+  }
+  ASSERT_EQ(seen.size(), 6u);
+  for (const auto& [epoch, ids] : seen) {
+    EXPECT_EQ(ids.size(), 150u) << "epoch " << epoch;
+    EXPECT_EQ(std::set<std::int64_t>(ids.begin(), ids.end()).size(), 150u) << "epoch " << epoch;
+  }
+}
+
+// ---- Each saved item is needed
+// -----------------------------------------------------------------------------
+
+// A checkpoint as it would be if one item had not been saved: it comes back as it was before the first step.
+class ForgetfulCheckpoint final : public LoadedCheckpoint {
+ public:
+  ForgetfulCheckpoint(std::unique_ptr<LoadedCheckpoint> inner, std::string item)
+      : inner_(std::move(inner)), item_(std::move(item)), state_(inner_->state()) {
+    const json::json_pointer pointer("/training/" + item_);
+    if (!item_.starts_with("tensors:")) state_.at(pointer) = 0;
+  }
+  std::string path() const override { return inner_->path(); }
+  const json& state() const override { return state_; }
+  std::vector<std::string> tensor_names() const override { return inner_->tensor_names(); }
+  Result<std::vector<std::int64_t>> shape(std::string_view name) const override {
+    return inner_->shape(name);
+  }
+  Status read_rows(std::string_view name, std::int64_t begin, std::int64_t end, float* out) override {
+    if (item_.starts_with("tensors:")) {
+      const std::string_view which = std::string_view(item_).substr(8);
+      if (name.starts_with(which) || name.ends_with(which)) return {};
+    }
+    return inner_->read_rows(name, begin, end, out);
+  }
+
+ private:
+  std::unique_ptr<LoadedCheckpoint> inner_;
+  std::string item_;
+  json state_;
+};
+
+class ForgetfulStore final : public CheckpointStore {
+ public:
+  ForgetfulStore(std::unique_ptr<CheckpointStore> inner, std::string item)
+      : inner_(std::move(inner)), item_(std::move(item)) {}
+  Result<SaveReport> save(const SaveRequest& request) override { return inner_->save(request); }
+  Result<LoadOutcome> load_latest() override {
+    auto outcome = inner_->load_latest();
+    if (outcome && outcome->checkpoint) {
+      outcome->checkpoint = std::make_unique<ForgetfulCheckpoint>(std::move(outcome->checkpoint), item_);
+    }
+    return outcome;
+  }
+
+ private:
+  std::unique_ptr<CheckpointStore> inner_;
+  std::string item_;
+};
+
+class EachSavedItem : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EachSavedItem, ChangesTheResultIfItIsNotSaved) {
+  const std::string item = GetParam();
+  const auto backing = stopped_at(2, 7);
+  TrainingRun run = demanding_run(2);
+  run.generation = 2;
+  run.decorate = [&](auto store) { return std::make_unique<ForgetfulStore>(std::move(store), item); };
+  const TrainingResult result = run_training(run, backing);
+  for (const auto& outcome : result.outcomes) ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_NE(newest_tensors(backing), undisturbed());
+}
+
+INSTANTIATE_TEST_SUITE_P(TrainLoop, EachSavedItem,
+                         ::testing::Values("step", "epoch", "batch_in_epoch", "rng/seed", "rng/counter",
+                                           "optimizer_step", "tensors:parameters/", "tensors:/exp_avg",
+                                           "tensors:/exp_avg_sq"));
+
+// ---- Faults
+// -------------------------------------------------------------------------------------------------
+
+TEST(TrainLoop, ACheckpointThatLacksAnItemIsRefusedByAllRanks) {
+  class LackingStore final : public CheckpointStore {
+   public:
+    explicit LackingStore(std::unique_ptr<CheckpointStore> inner) : inner_(std::move(inner)) {}
+    Result<SaveReport> save(const SaveRequest& request) override {
+      SaveRequest lacking = request;
+      lacking.state.at("training").erase("optimizer_step");
+      return inner_->save(lacking);
+    }
+    Result<LoadOutcome> load_latest() override { return inner_->load_latest(); }
+
+   private:
+    std::unique_ptr<CheckpointStore> inner_;
+  };
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.decorate = [](auto store) { return std::make_unique<LackingStore>(std::move(store)); };
+  run_training(run, backing);
+  run.generation = 2;
+  for (const auto& outcome : run_training(run, backing).outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("optimizer_step"));
+  }
+}
+
+TEST(TrainLoop, ASampleThatIsNotANumberStopsAllRanksWithOneDecision) {
+  for (const int ranks : {1, 3}) {
+    TrainingRun run = demanding_run(ranks);
+    run.poisoned = {17};
+    const TrainingResult result = run_training(run, std::make_shared<MemoryCheckpoints>());
+    for (const auto& outcome : result.outcomes) {
+      ASSERT_FALSE(outcome);
+      EXPECT_EQ(outcome.error().code, ErrorCode::kInvalidArgument);
+      EXPECT_EQ(outcome.error().message, result.outcomes[0].error().message);
+      EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("not finite at step"));
+    }
+  }
+}
+
+TEST(TrainLoop, SkippedStepsAreSkippedEverywhereAndTheBitsStayEqual) {
+  Tensors on_one_rank;
+  for (const int ranks : {1, 4}) {
+    auto backing = std::make_shared<MemoryCheckpoints>();
+    TrainingRun run = demanding_run(ranks);
+    run.poisoned = {17};
+    run.options.on_nonfinite = "skip";
+    const TrainingResult result = run_training(run, backing);
+    expect_completed(result);
+    EXPECT_EQ(result.events->named(event::kStepSkipped).size(), 6u) << "once an epoch";
+    if (ranks == 1) on_one_rank = newest_tensors(backing);
+    EXPECT_EQ(newest_tensors(backing), on_one_rank);
+  }
+}
+
+TEST(TrainLoop, ARunDoesNotGoOnWithAnotherBatchSizeOrOtherData) {
+  const auto backing = stopped_at(2, 5);
+  TrainingRun other_batch = demanding_run(2);
+  other_batch.generation = 2;
+  other_batch.options.batch_size = 30;
+  TrainingRun other_data = demanding_run(2);
+  other_data.generation = 3;
+  other_data.samples = 151;
+  for (const TrainingRun& run : {other_batch, other_data}) {
+    for (const auto& outcome : run_training(run, backing).outcomes) {
+      ASSERT_FALSE(outcome);
+      EXPECT_EQ(outcome.error().code, ErrorCode::kInvalidArgument);
+      EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("cannot be continued"));
+    }
+  }
+}
+
+TEST(TrainLoop, WhatChangedSinceTheCheckpointIsNamed) {
+  const auto backing = stopped_at(2, 5);
+  TrainingRun run = demanding_run(2);
+  run.generation = 2;
+  run.options.learning_rate = 0.02;
+  const TrainingResult result = run_training(run, backing);
+  const auto changes = result.events->named(event::kConfigurationChanged);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].at("configuration").dump(), R"({"learning_rate":{"before":0.01,"now":0.02}})");
+}
+
+TEST(TrainLoop, FewerShardsThanRanksIsAnError) {
+  TrainingRun run = demanding_run(3);
+  run.options.shards = 2;
+  for (const auto& outcome : run_training(run, std::make_shared<MemoryCheckpoints>()).outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("--shards is 2, but there are 3 ranks"));
+  }
+}
+
+// Refuses saves [first, last], counted from 1.
+class FullDisk final : public CheckpointStore {
+ public:
+  FullDisk(std::unique_ptr<CheckpointStore> inner, int first, int last)
+      : inner_(std::move(inner)), first_(first), last_(last) {}
+  Result<SaveReport> save(const SaveRequest& request) override {
+    ++saves_;
+    if (saves_ >= first_ && saves_ <= last_) return fail(ErrorCode::kNoSpace, "disk full");
+    return inner_->save(request);
+  }
+  Result<LoadOutcome> load_latest() override { return inner_->load_latest(); }
+
+ private:
+  std::unique_ptr<CheckpointStore> inner_;
+  int first_;
+  int last_;
+  int saves_ = 0;
+};
+
+TEST(TrainLoop, AFullDiskInMidRunIsReportedAndTrainingGoesOn) {
+  auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.decorate = [](auto store) { return std::make_unique<FullDisk>(std::move(store), 2, 3); };
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  EXPECT_EQ(result.events->named(event::kCheckpointFailed).size(), 2u);
+  EXPECT_EQ(newest_tensors(backing), undisturbed());
+}
+
+TEST(TrainLoop, ALastCheckpointThatCannotBeStoredIsTheRunsFailure) {
+  TrainingRun run = demanding_run(2);
+  run.decorate = [](auto store) { return std::make_unique<FullDisk>(std::move(store), 8, 1000); };
+  for (const auto& outcome : run_training(run, std::make_shared<MemoryCheckpoints>()).outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kNoSpace);
+  }
+}
+
+}  // namespace
+}  // namespace muster
