@@ -7,8 +7,11 @@
 // heartbeat, not the time it spends inside a collective), every rank gets kPeerLost naming it. After any
 // failure the communicator is broken: drop it and leave without MPI_Finalize.
 //
-// Threads: one thread drives a communicator; abort() may be called from any thread.
-// After all_reduce, all ranks hold identical bits.
+// Wrong arguments on one rank are everybody's error too.
+//
+// Threads: one thread drives a communicator; abort() and fault_rank() may be called from any thread.
+// Operations make progress only inside test() and wait() (of any Work of this communicator). A communicator
+// outlives its Works. After all_reduce, all ranks hold identical bits.
 #pragma once
 
 #include <chrono>
@@ -75,14 +78,15 @@ class Communicator {
   // Zero-initialised, 64-byte aligned.
   virtual Result<std::unique_ptr<BucketMemory>> allocate_bucket(std::size_t bytes) = 0;
 
-  // In-place sum over ranks.
+  // In-place sum over ranks; bytes add modulo 256.
   virtual std::unique_ptr<Work> all_reduce(void* data, std::size_t count, DType dtype,
                                            const CollectiveOptions& options) = 0;
 
-  // Sum over virtual shards 0 … num_shards-1 (a power of two). Each rank passes the partial sums of the
-  // shards it computed, as dyadic blocks that do not overlap; together the ranks cover every shard exactly
-  // once. `out` gets the total on every rank. order_free() tells whether the result is the same, bit for bit,
-  // for every distribution of the shards over any number of ranks.
+  // Sum over virtual shards 0 … num_shards-1 (a power of two, at least size()). Each rank passes the partial
+  // sums of its shards, which are exactly dyadic_blocks(shard_range(rank, size, num_shards)): shard_tree.h.
+  // `out` gets the total on every rank; it may be the first partial's data, and otherwise overlaps none. The
+  // partials' data, like `out`, stays until wait() returned. order_free() tells whether the result is the
+  // same, bit for bit, for any number of ranks.
   virtual std::unique_ptr<Work> all_reduce_shards(std::span<const ShardPartial> partials, int num_shards,
                                                   void* out, std::size_t count, DType dtype,
                                                   const CollectiveOptions& options) = 0;
@@ -104,7 +108,11 @@ class Communicator {
 
   // Breaks the communicator on all ranks that can still be reached: every pending and later operation fails
   // with kAborted (or the more telling error it already had) and `reason`.
+  // Never blocks.
   virtual void abort(std::string_view reason) = 0;
+
+  // After a failure: the rank to blame, where one is known (the lost one, or one of those that disagree).
+  virtual std::optional<int> fault_rank() const = 0;
 };
 
 // One text per rank, in rank order, on every rank. Collective.
