@@ -161,6 +161,7 @@ Shape CollectiveCommunicator::shape_of(std::size_t count, DType dtype) const {
 std::unique_ptr<Work> CollectiveCommunicator::start(MessageHeader header, Schedule schedule, void* output,
                                                     std::vector<const std::byte*> inputs,
                                                     const CollectiveOptions& options) {
+  if (std::optional<Fault> fault = liveness_->fault()) break_with(*std::move(fault));
   if (broken_) return refuse(*broken_);
   if (header.count > 0 && output == nullptr)
     return refuse({ErrorCode::kInvalidArgument, fmt::format("rank {}: {} got no memory for {} elements",
