@@ -21,7 +21,8 @@
 namespace muster::checkpoint {
 
 // Rows [row_begin, row_end) along dimension 0 of a tensor of global_shape, row-major fp32.
-// A scalar has shape {1}.
+// A scalar has shape {1}. A rank passes at most one slice of a tensor; it may pass none, or one without rows.
+// Names are UTF-8, with '/' between parts; "training_state" and "training_state_json" are taken.
 struct TensorSlice {
   std::string name;  // "parameters/layer0.weight", "optimizer/layer0.weight/exp_avg"
   std::vector<std::int64_t> global_shape;
@@ -39,8 +40,10 @@ struct Group {
 
 struct SaveRequest {
   std::int64_t step = 0;
-  nlohmann::json state;  // everything but tensors: step, epoch, data position, RNG, configuration, …
-  std::optional<double> metric;  // larger is better; decides "best"
+  // An object with everything but tensors: step, epoch, data position, RNG, configuration, … Finite numbers
+  // and UTF-8 only. Rank 0's is stored.
+  nlohmann::json state;
+  std::optional<double> metric;  // larger is better; decides "best". Rank 0's counts; NaN is none
   std::span<const TensorSlice> slices;
   std::int32_t generation = 0;  // names the temporary directory; an older generation must not publish
 };
@@ -49,6 +52,8 @@ struct SaveReport {
   std::string path;
   std::int64_t bytes = 0;
   double seconds = 0;
+  // What went wrong after the checkpoint was committed: old checkpoints that could not be removed.
+  std::vector<std::string> warnings;
 };
 
 class LoadedCheckpoint {

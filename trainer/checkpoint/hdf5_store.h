@@ -1,0 +1,33 @@
+// Checkpoints as HDF5 files on a file system that all ranks share. docs/checkpoint_format.md has the layout.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/file_ops.h"
+#include "trainer/checkpoint/checkpoint_directory.h"
+#include "trainer/checkpoint/checkpoint_store.h"
+
+namespace muster::checkpoint {
+
+// Bytes that may still be written below a path.
+using FreeBytes = std::function<Result<std::int64_t>(const std::filesystem::path&)>;
+Result<std::int64_t> free_bytes_on_disk(const std::filesystem::path& path);
+
+struct Hdf5StoreOptions {
+  std::filesystem::path directory;  // made if it is not there
+  Retention retention;
+  // Of this attempt. load_latest() claims the directory for it: older attempts can publish nothing any more.
+  std::int32_t generation = 0;
+  std::string code;  // identity of the program, stored with each checkpoint
+  FreeBytes free_bytes = free_bytes_on_disk;
+};
+
+// `files` must outlive the store. Local, not collective.
+Result<std::unique_ptr<CheckpointStore>> open_hdf5_store(Hdf5StoreOptions options, Group group,
+                                                         FileOps& files = posix_file_ops());
+
+}  // namespace muster::checkpoint
