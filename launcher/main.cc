@@ -22,6 +22,7 @@ struct Command {
 constexpr std::array kCommands{
     Command{"validate", "check task files", muster::commands::validate},
     Command{"plan", "show what a task file would start; start nothing", muster::commands::plan},
+    Command{"checkpoint", "list, show, verify or hash checkpoints", muster::commands::checkpoint},
 };
 
 void print_usage(std::FILE* out) {
