@@ -116,6 +116,12 @@ Supervisor::Actions Supervisor::handle(const CheckpointCommitted& event) {
   return {};
 }
 
+Supervisor::Actions Supervisor::handle(const Resumed& event) {
+  // What is committed again after a fallback is progress again; `crashes_total` bounds that.
+  if (current(event.generation)) committed_step_ = std::min(committed_step_, event.step);
+  return {};
+}
+
 Supervisor::Actions Supervisor::handle(const FaultReported& event) {
   if (current(event.generation) && faults_.size() < kFaultsMax) faults_.push_back(event.fault);
   return {};

@@ -48,6 +48,10 @@ struct CheckpointCommitted {
   int generation = 0;
   std::int64_t step = 0;
 };
+struct Resumed {  // from an earlier step than the last commit, if newer checkpoints were damaged
+  int generation = 0;
+  std::int64_t step = 0;
+};
 struct FaultReported {
   int generation = 0;
   RankFault fault;
@@ -75,7 +79,7 @@ struct LeaseLost {
   std::string reason;
 };
 using Event =
-    std::variant<Begin, AttemptStarted, StartFailed, RankStarted, CheckpointCommitted, FaultReported,
+    std::variant<Begin, AttemptStarted, StartFailed, RankStarted, CheckpointCommitted, Resumed, FaultReported,
                  Finished, AttemptExited, UserStop, UserKill, TimerExpired, LeaseLost>;
 
 // ---- Actions -------------------------------------------------------------------------------------------
@@ -130,7 +134,7 @@ class Supervisor {
   int generation() const { return generation_; }
   bool stop_asked() const { return stop_asked_; }
   bool finished() const { return phase_ == Phase::kFinished; }
-  // Committed since the beginning of the run, -1 if none.
+  // The newest committed step of the run that was not found damaged, -1 if none.
   std::int64_t committed_step() const { return committed_step_; }
 
  private:
@@ -142,6 +146,7 @@ class Supervisor {
   Actions handle(const StartFailed& event);
   Actions handle(const RankStarted& event);
   Actions handle(const CheckpointCommitted& event);
+  Actions handle(const Resumed& event);
   Actions handle(const FaultReported& event);
   Actions handle(const Finished& event);
   Actions handle(const AttemptExited& event);
