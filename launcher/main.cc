@@ -20,10 +20,15 @@ struct Command {
 };
 
 constexpr std::array kCommands{
+    Command{"run", "run a task file to its end on this machine or on the hosts of a host file",
+            muster::commands::run},
     Command{"validate", "check task files", muster::commands::validate},
     Command{"plan", "show what a task file would start; start nothing", muster::commands::plan},
     Command{"checkpoint", "list, show, verify or hash checkpoints", muster::commands::checkpoint},
 };
+
+// Started by muster itself, not by people.
+constexpr Command kGuard{"guard", "", muster::commands::guard};
 
 void print_usage(std::FILE* out) {
   fmt::print(out, "usage: muster COMMAND [OPTIONS]\n\n");
@@ -47,8 +52,9 @@ int main(int argc, char** argv) {
     fmt::print("muster {}\n", muster::kVersion);
     return muster::contract::kMusterOk;
   }
-  const auto command =
+  const Command* command =
       std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
+  if (name == kGuard.name) command = &kGuard;
   if (command == kCommands.end()) {
     fmt::print(stderr, "muster: unknown command '{}'; `muster --help` lists them\n", name);
     return muster::contract::kMusterUsage;

@@ -112,11 +112,12 @@ Result<RunLoopResult> RunLoop::run() {
   while (!finish_) turn();
   attempt_.reset();
   if (logs_) logs_->flush();
-  RunLoopResult result{*finish_, supervisor_.generation(), {}};
-  if (logs_) {
-    result.failed_output = logs_->tail(finish_->verdict.rank);
-    if (result.failed_output.empty()) result.failed_output = logs_->tail(-1);
-  }
+  RunLoopResult result{*finish_, finish_->verdict.rank, "", {}};
+  if (!logs_) return result;
+  // A rank that died without a word is explained by the launcher, if by anything.
+  if (logs_->tail(result.failed_rank).empty()) result.failed_rank = -1;
+  result.failed_log = logs_->path_of(result.failed_rank).string();
+  result.failed_output = logs_->tail(result.failed_rank);
   return result;
 }
 

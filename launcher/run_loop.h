@@ -52,8 +52,10 @@ struct RunLoopParts {
 
 struct RunLoopResult {
   supervise::Finish finish;
-  int attempts = 0;                        // number of the last attempt
-  std::vector<std::string> failed_output;  // last lines of the rank the verdict names, or of the launcher
+  // Of the rank that the verdict names, or of the launcher:
+  int failed_rank = -1;
+  std::string failed_log;
+  std::vector<std::string> failed_output;  // the last lines
 };
 
 // Blocks until the run ends. Fails only if the loop itself cannot work.

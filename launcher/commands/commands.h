@@ -12,6 +12,7 @@ using Arguments = std::vector<std::string>;
 int validate(const Arguments& arguments);
 int plan(const Arguments& arguments);
 int run(const Arguments& arguments);
+int guard(const Arguments& arguments);  // hidden: started by `muster run`
 int exec(const Arguments& arguments);
 int list(const Arguments& arguments);
 int status(const Arguments& arguments);

@@ -1,0 +1,77 @@
+#include "launcher/run_selection.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "common/clock.h"
+#include "common/journal.h"
+#include "common/unique_fd.h"
+
+namespace muster {
+namespace {
+
+constexpr std::chrono::seconds kLockWait{10};
+
+// Held while a run is looked for and made, so that two first starts of a task do not make two runs. Where the
+// file system knows no such lock the run's lease alone has to do.
+UniqueFd lock_checkpoint_root(const std::string& root) {
+  UniqueFd fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Deadline deadline = Deadline::after(kLockWait);
+  while (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
+         !deadline.expired()) {
+    ::poll(nullptr, 0, 20);
+  }
+  return fd;
+}
+
+Result<RunHistory> history_of(const RunDirectory& run) {
+  auto journal = read_journal(run.journal());
+  if (!journal && journal.error().code == ErrorCode::kNotFound) return RunHistory{};
+  MUSTER_TRY(journal);
+  return read_history(journal->events);
+}
+
+std::string difference_text(const std::vector<FingerprintDifference>& differences) {
+  std::string text;
+  for (const FingerprintDifference& difference : differences) {
+    text += fmt::format("\n  {}: {} → {}", difference.key,
+                        difference.before.empty() ? "(not set)" : difference.before,
+                        difference.now.empty() ? "(not set)" : difference.now);
+  }
+  return text;
+}
+
+Result<SelectedRun> make_run(const Plan& plan, const std::string& task_text) {
+  MUSTER_ASSIGN(RunDirectory run, create_run(plan, task_text));
+  MUSTER_ASSIGN(Lease lease, Lease::acquire(run.path));
+  return SelectedRun{std::move(run), std::move(lease), {}, true, {}};
+}
+
+}  // namespace
+
+Result<SelectedRun> select_run(const Plan& plan, const std::string& task_text,
+                               const RunSelectionOptions& options) {
+  MUSTER_TRY(make_directories(posix_file_ops(), plan.checkpoint_root));
+  const UniqueFd lock = lock_checkpoint_root(plan.checkpoint_root);
+  if (options.start_new) return make_run(plan, task_text);
+  MUSTER_ASSIGN(std::optional<RunDirectory> found, find_run(plan));
+  if (!found) return make_run(plan, task_text);
+
+  MUSTER_ASSIGN(Lease lease, Lease::acquire(found->path));
+  MUSTER_ASSIGN(const RunInfo info, read_run_info(*found));
+  auto differences = fingerprint_differences(info.fingerprint, plan.result_fingerprint);
+  if (!differences.empty() && !options.accept_changes) {
+    return fail(ErrorCode::kMismatch,
+                "the task differs from that of run {} in what decides the result:{}\n"
+                "use --new to start another run, or --accept-changes to go on with this one",
+                found->run_id, difference_text(differences));
+  }
+  MUSTER_ASSIGN(RunHistory history, history_of(*found));
+  return SelectedRun{*std::move(found), std::move(lease), std::move(history), false, std::move(differences)};
+}
+
+}  // namespace muster
