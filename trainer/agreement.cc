@@ -20,6 +20,12 @@ Error decode(std::string_view text) {
   return Error{static_cast<ErrorCode>(code), std::string(text.substr(newline + 1))};
 }
 
+// A rank that leaves after an error aborts the communicator. Nobody may do so before all have the outcome:
+// whoever is through this barrier, or fails in it, knows that everybody has.
+void wait_for_everybody(comm::Communicator& communicator, const comm::CollectiveOptions& options) {
+  [[maybe_unused]] const Status ignored = communicator.barrier(options)->wait();
+}
+
 }  // namespace
 
 Status agree(comm::Communicator& communicator, const Status& mine, const comm::CollectiveOptions& options) {
@@ -27,6 +33,7 @@ Status agree(comm::Communicator& communicator, const Status& mine, const comm::C
                 comm::all_gather_text(communicator, encode(mine), options));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
+    wait_for_everybody(communicator, options);
     const Error error = decode(all[rank]);
     return fail(error.code, "rank {}: {}", rank, error.message);
   }
@@ -41,6 +48,7 @@ Status require_equal(comm::Communicator& communicator, std::string_view what, st
     if (all[rank] != all[0]) different.push_back(rank);
   }
   if (different.empty()) return {};
+  wait_for_everybody(communicator, options);
   return fail(ErrorCode::kMismatch, "{} differs: rank 0 has '{}', rank {} has '{}' (different: rank {})",
               what, all[0], different[0], all[different[0]], fmt::join(different, ", "));
 }

@@ -153,7 +153,7 @@ class TrainLoop {
     const bool due = totals.save || (options_.checkpoint_every_steps > 0 &&
                                      state_.step % options_.checkpoint_every_steps == 0);
     if (stop || finished) {
-      MUSTER_TRY(save(evaluate_now));  // nothing may be lost now: a failure is the run's failure
+      MUSTER_TRY(agree_here(save(evaluate_now)));  // nothing may be lost now: a failure is the run's failure
     } else if (due || (is_best && options_.keep_best)) {
       if (const Status saved = save(evaluate_now); !saved && !is_storage_failure(saved.error()))
         return fail_with(saved);
@@ -184,9 +184,9 @@ class TrainLoop {
       leader_.emit({{"event", event::kStepSkipped}, {"step", state_.step}, {"reason", reason}});
       return {};
     }
-    return fail(ErrorCode::kInvalidArgument,
-                "{}; all ranks stop here. Lower the learning rate, or skip such steps (on_nonfinite: skip)",
-                reason);
+    return agree_here(fail(
+        ErrorCode::kInvalidArgument,
+        "{}; all ranks stop here. Lower the learning rate, or skip such steps (on_nonfinite: skip)", reason));
   }
 
   // True at the end of an epoch.
