@@ -1,0 +1,72 @@
+// muster rm: removes a run: its directory with all checkpoints and logs, and its entry in the run index.
+#include <cstdio>
+#include <optional>
+#include <system_error>
+
+#include "common/file_ops.h"
+#include "common/run_contract.h"
+#include "launcher/commands/command_line.h"
+#include "launcher/lease.h"
+#include "launcher/random_hex.h"
+#include "launcher/run_index.h"
+
+namespace muster::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Aside first, in one step: a removal that breaks off in the middle leaves no half run under the run's name.
+Status remove_directory(const RunDirectory& run) {
+  FileOps& ops = posix_file_ops();
+  const fs::path aside = run.path.parent_path() / fmt::format(".{}.removed-{}", run.run_id, random_hex(4));
+  MUSTER_TRY(rename_durably(ops, run.path, aside));
+  MUSTER_TRY(forget_run(run.run_id));
+  return remove_tree(ops, aside);
+}
+
+// Whether the path still is this run's directory; nothing else may be removed.
+Result<bool> is_there(const RunDirectory& run) {
+  const auto info = read_run_info(run);
+  if (info) return info->run_id == run.run_id;
+  if (info.error().code == ErrorCode::kNotFound) return false;
+  // run.json is damaged, so only the directory's name tells.
+  if (info.error().code == ErrorCode::kCorrupt && run.path.filename() == run.run_id) return true;
+  return tl::unexpected<Error>(info.error());
+}
+
+}  // namespace
+
+int rm(const Arguments& arguments) {
+  CommandLine line(
+      "rm RUN [--force]",
+      "Removes a run: its directory with checkpoints and logs, and its entry in `muster list`.\n"
+      "RUN is a run id, a unique beginning of one, a task's name (its newest run) or a directory.");
+  line.add_options()("force",
+                     "even while another muster holds it; that one ends its processes when it notices");
+  line.add_positional("run", "the run");
+  if (const auto code = line.parse(arguments)) return *code;
+  if (!line.has("run")) {
+    return report({ErrorCode::kInvalidArgument, "which run? `muster list` shows them"});
+  }
+  const auto run = resolve_run(line.get<std::string>("run"));
+  if (!run) return report(run.error());
+  const auto there = is_there(*run);
+  if (!there) return report(there.error());
+  if (!*there) {
+    if (const Status forgotten = forget_run(run->run_id); !forgotten) return report(forgotten.error());
+    fmt::print("{} was gone already; its entry is removed\n", run->path.string());
+    return contract::kMusterOk;
+  }
+  std::optional<Lease> held;  // while it is removed, nobody may begin to continue it
+  auto lease = Lease::acquire(run->path);
+  if (lease) held.emplace(*std::move(lease));
+  // Who removes a run because the disk is full cannot write a lease first.
+  const bool unheld_on_a_full_disk =
+      !held && lease.error().code == ErrorCode::kNoSpace && !live_lease_holder(run->path);
+  if (!held && !unheld_on_a_full_disk && !line.has("force")) return report(lease.error());
+  if (const Status removed = remove_directory(*run); !removed) return report(removed.error());
+  fmt::print("removed {}\n", run->path.string());
+  return contract::kMusterOk;
+}
+
+}  // namespace muster::commands
