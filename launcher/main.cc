@@ -24,6 +24,11 @@ constexpr std::array kCommands{
             muster::commands::run},
     Command{"validate", "check task files", muster::commands::validate},
     Command{"plan", "show what a task file would start; start nothing", muster::commands::plan},
+    Command{"exec", "give a rank its environment and become the program", muster::commands::exec},
+    Command{"list", "list runs", muster::commands::list},
+    Command{"status", "show what became of a run", muster::commands::status},
+    Command{"logs", "show the output of a run's ranks", muster::commands::logs},
+    Command{"rm", "remove a run and everything it stored", muster::commands::rm},
     Command{"checkpoint", "list, show, verify or hash checkpoints", muster::commands::checkpoint},
 };
 

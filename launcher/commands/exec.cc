@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/program_options.hpp>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -33,6 +34,10 @@ using std::chrono::seconds;
 
 constexpr int kRendezvousTimeoutS = 120;
 constexpr seconds kEventsTimeout{5};
+constexpr const char* kUsage =
+    "usage: muster exec [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
+    "Gives a rank that mpirun or srun started RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK,\n"
+    "MASTER_ADDR and MASTER_PORT, and becomes COMMAND. See docs/run_contract.md.";
 
 Environment current_environment() {
   Environment environment;
@@ -106,15 +111,15 @@ bool must_meet(const RankPlacement& placement, bool has_master, bool has_directo
   return !complete && has_directory;
 }
 
-Result<Rank> become_rank(const Environment& environment, const CommandLine& line) {
+Result<Rank> become_rank(const Environment& environment, const po::variables_map& options) {
   Rank rank;
-  MUSTER_ASSIGN(rank.placement, find_placement(environment, line.has("standalone")));
+  MUSTER_ASSIGN(rank.placement, find_placement(environment, options.contains("standalone")));
   MUSTER_ASSIGN(const std::optional<MasterAddress> users, users_master(environment));
   if (users) rank.master = *users;
   std::filesystem::path directory;
   if (rank.placement.world_size > 1) {
     const auto found =
-        rendezvous_directory(environment, line.get<std::string>("rendezvous-dir"), rank.placement);
+        rendezvous_directory(environment, options["rendezvous-dir"].as<std::string>(), rank.placement);
     if (!found && !users) return tl::unexpected<Error>(found.error());
     if (found) directory = *found;
   }
@@ -128,7 +133,7 @@ Result<Rank> become_rank(const Environment& environment, const CommandLine& line
   };
   MUSTER_ASSIGN(RendezvousTable table,
                 meet(directory, rank.placement.rank, rank.placement.world_size, own_node(rank.placement),
-                     choose_master, Deadline::after(seconds(line.get<int>("rendezvous-timeout")))));
+                     choose_master, Deadline::after(seconds(options["rendezvous-timeout"].as<int>()))));
   if (!users) rank.master = std::move(table.master);
   MUSTER_TRY(complete_placement(rank.placement, table.node_of_rank));
   return rank;
@@ -165,7 +170,7 @@ int give_up(const Error& error, int exit_code) {
 }
 
 // What the supervisor should make of it: configuration errors recur, everything else may pass.
-int exit_code_of(const Error& error) {
+int rank_exit_code(const Error& error) {
   const bool configuration = error.code == ErrorCode::kInvalidArgument ||
                              error.code == ErrorCode::kMismatch || error.code == ErrorCode::kNotFound;
   return configuration ? contract::kExitDoNotRetry : contract::kExitRetry;
@@ -198,27 +203,25 @@ Status apply_environment_file(const std::string& path) {
 }  // namespace
 
 int exec(const Arguments& arguments) {
-  CommandLine line(
-      "exec [OPTIONS] -- COMMAND [ARGUMENT…]",
-      "Gives a rank that mpirun or srun started RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,\n"
-      "NODE_RANK, MASTER_ADDR and MASTER_PORT, and becomes COMMAND. See docs/run_contract.md.");
-  line.add_options()("environment", po::value<std::string>()->default_value("")->value_name("FILE"),
-                     R"(also set the variables of a JSON file {"variables": {NAME: VALUE}})")(
+  po::options_description options("Options");
+  options.add_options()("environment", po::value<std::string>()->default_value("")->value_name("FILE"),
+                        R"(also set the variables of a JSON file {"variables": {NAME: VALUE}})")(
       "rendezvous-dir", po::value<std::string>()->default_value("")->value_name("DIR"),
       "a directory that all nodes share, for the ranks to find each other in")(
       "rendezvous-timeout", po::value<int>()->default_value(kRendezvousTimeoutS)->value_name("SECONDS"),
       "how long to wait for the other ranks")(
       "standalone", "be rank 0 of 1 if neither mpirun nor srun started this process");
   const auto separator = std::find(arguments.begin(), arguments.end(), "--");
-  if (const auto code = line.parse(Arguments(arguments.begin(), separator))) return *code;
+  const ParsedLine line = parse_command_line({kUsage, options, ""}, Arguments(arguments.begin(), separator));
+  if (line.exit_code) return *line.exit_code;
   if (separator == arguments.end() || separator + 1 == arguments.end()) {
     return give_up({ErrorCode::kInvalidArgument,
                     "no command: write it after --, as in `muster exec -- python3 train.py`"},
                    contract::kMusterUsage);
   }
   const Arguments command(separator + 1, arguments.end());
-  if (const Status applied = apply_environment_file(line.get<std::string>("environment")); !applied) {
-    return give_up(applied.error(), exit_code_of(applied.error()));
+  if (const Status applied = apply_environment_file(line.values["environment"].as<std::string>()); !applied) {
+    return give_up(applied.error(), rank_exit_code(applied.error()));
   }
   const Environment environment = current_environment();
   if (is_set(environment, contract::kRunDir)) die_with_parent();
@@ -228,13 +231,13 @@ int exec(const Arguments& arguments) {
     return give_up(file.error(),
                    file.error().code == ErrorCode::kNotFound ? kExitNotFound : kExitNotExecutable);
   }
-  auto rank = become_rank(environment, line);
-  if (!rank) return give_up(rank.error(), exit_code_of(rank.error()));
+  auto rank = become_rank(environment, line.values);
+  if (!rank) return give_up(rank.error(), rank_exit_code(rank.error()));
   for (const auto& [name, value] : contract_variables(rank->placement)) set_variable(name, value);
   set_variable(contract::kMasterAddr, rank->master.address);
   set_variable(contract::kMasterPort, std::to_string(rank->master.port));
   if (const Status announced = announce(*rank, command); !announced) {
-    return give_up(announced.error(), exit_code_of(announced.error()));
+    return give_up(announced.error(), rank_exit_code(announced.error()));
   }
   if (rank->port) rank->port->hand_over_at_exec();
   return replace_process(*file, command);

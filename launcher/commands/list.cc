@@ -62,22 +62,25 @@ void print_table(const std::vector<Row>& rows) {
 }  // namespace
 
 int list(const Arguments& arguments) {
-  CommandLine line("list [--json]", "Lists runs, newest first.");
-  line.add_options()("json", "as a JSON array, with all that `muster status --json` tells of each");
-  if (const auto code = line.parse(arguments)) return *code;
+  boost::program_options::options_description options("Options");
+  options.add_options()("json", "as a JSON array, with all that `muster status --json` tells of each");
+  const ParsedLine line = parse_command_line(
+      {"usage: muster list [--json]\n\nLists runs, newest first.", options, ""}, arguments);
+  if (line.exit_code) return *line.exit_code;
+  const bool as_json = line.values.contains("json");
   const auto runs = indexed_runs();
-  if (!runs) return report(runs.error());
+  if (!runs) return report_error(runs.error());
   std::vector<Row> rows{{"RUN", "STATE", "TASK", "STEP", "CREATED"}};
   nlohmann::json all = nlohmann::json::array();
   for (const IndexedRun& indexed : *runs) {
     const auto run = report_run(indexed.run);
-    if (line.has("json")) {
+    if (as_json) {
       all.push_back(json_of(indexed, run));
     } else {
       rows.push_back(row_of(indexed, run));
     }
   }
-  if (line.has("json")) {
+  if (as_json) {
     fmt::print("{}\n", all.dump(2));
   } else if (runs->empty()) {
     fmt::print("no runs yet (index {})\n", state_directory().string());

@@ -1,4 +1,5 @@
 // muster logs: the output of a run's ranks, also while it is written.
+#include <boost/program_options.hpp>
 #include <chrono>
 #include <cstdio>
 #include <deque>
@@ -8,10 +9,9 @@
 
 #include "common/file_ops.h"
 #include "common/run_contract.h"
-#include "launcher/commands/command_line.h"
+#include "launcher/commands/run_argument.h"
 #include "launcher/lease.h"
 #include "launcher/log_reader.h"
-#include "launcher/run_index.h"
 
 namespace muster::commands {
 namespace {
@@ -109,11 +109,16 @@ int show(const LogsRequest& request) {
       }
       if (is_over) return contract::kMusterOk;
     } else if (!request.follow || !is_live) {
-      return report({ErrorCode::kNotFound, fmt::format("run {} has no output yet", request.run.run_id)});
+      return report_run_error(
+          {ErrorCode::kNotFound, fmt::format("run {} has no output yet", request.run.run_id)});
     }
     std::fflush(stdout);
     std::this_thread::sleep_for(kPause);
   }
+}
+
+std::optional<int> number_of(const ParsedLine& line, const char* name) {
+  return line.values.contains(name) ? std::optional(line.values[name].as<int>()) : std::nullopt;
 }
 
 // An attempt or rank that was asked for by number must be there.
@@ -141,25 +146,25 @@ Status check_request(const LogsRequest& request) {
 }  // namespace
 
 int logs(const Arguments& arguments) {
-  CommandLine line(
-      "logs RUN [-f] [--attempt N] [--rank R] [--tail N]",
-      "Shows what the ranks of a run wrote, of its last attempt unless told otherwise. RUN is a run\n"
-      "id, a unique beginning of one, a task's name (its newest run) or a run directory.");
-  line.add_options()("follow,f", "go on as more is written, over restarts, until the run ends")(
+  po::options_description options("Options");
+  options.add_options()("follow,f", "go on as more is written, over restarts, until the run ends")(
       "attempt", po::value<int>()->value_name("N"), "of this attempt only")(
       "rank", po::value<int>()->value_name("R"), "of this rank only")(
       "tail", po::value<int>()->value_name("N"), "begin with the last N lines of each rank");
-  line.add_positional("run", "the run");
-  if (const auto code = line.parse(arguments)) return *code;
-  if (!line.has("run")) {
-    return report({ErrorCode::kInvalidArgument, "which run? `muster list` shows them"});
-  }
-  const auto run = resolve_run(line.get<std::string>("run"));
-  if (!run) return report(run.error());
-  if (const auto info = read_run_info(*run); !info) return report(info.error());
-  const LogsRequest request{*run, line.find<int>("attempt"), line.find<int>("rank"), line.find<int>("tail"),
-                            line.has("follow")};
-  if (const Status checked = check_request(request); !checked) return report(checked.error());
+  const ParsedLine line = parse_command_line(
+      {fmt::format(
+           "usage: muster logs RUN [-f] [--attempt N] [--rank R] [--tail N]\n\nShows what the ranks of a "
+           "run wrote, of its last attempt unless told otherwise.\n{}",
+           kRunArgumentHelp),
+       options, kRunArgument},
+      arguments);
+  if (line.exit_code) return *line.exit_code;
+  const NamedRun named = named_run(line);
+  if (named.exit_code) return *named.exit_code;
+  if (const auto info = read_run_info(named.run); !info) return report_run_error(info.error());
+  const LogsRequest request{named.run, number_of(line, "attempt"), number_of(line, "rank"),
+                            number_of(line, "tail"), line.values.contains("follow")};
+  if (const Status checked = check_request(request); !checked) return report_run_error(checked.error());
   return show(request);
 }
 

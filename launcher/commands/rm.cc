@@ -5,7 +5,7 @@
 
 #include "common/file_ops.h"
 #include "common/run_contract.h"
-#include "launcher/commands/command_line.h"
+#include "launcher/commands/run_argument.h"
 #include "launcher/lease.h"
 #include "launcher/random_hex.h"
 #include "launcher/run_index.h"
@@ -37,35 +37,38 @@ Result<bool> is_there(const RunDirectory& run) {
 }  // namespace
 
 int rm(const Arguments& arguments) {
-  CommandLine line(
-      "rm RUN [--force]",
-      "Removes a run: its directory with checkpoints and logs, and its entry in `muster list`.\n"
-      "RUN is a run id, a unique beginning of one, a task's name (its newest run) or a directory.");
-  line.add_options()("force",
-                     "even while another muster holds it; that one ends its processes when it notices");
-  line.add_positional("run", "the run");
-  if (const auto code = line.parse(arguments)) return *code;
-  if (!line.has("run")) {
-    return report({ErrorCode::kInvalidArgument, "which run? `muster list` shows them"});
-  }
-  const auto run = resolve_run(line.get<std::string>("run"));
-  if (!run) return report(run.error());
-  const auto there = is_there(*run);
-  if (!there) return report(there.error());
+  boost::program_options::options_description options("Options");
+  options.add_options()(
+      "force", "even while another muster holds the run; that one ends its processes when it notices");
+  const ParsedLine line = parse_command_line(
+      {fmt::format(
+           "usage: muster rm RUN [--force]\n\nRemoves a run: its directory with checkpoints and logs, "
+           "and its entry in `muster list`.\n{}",
+           kRunArgumentHelp),
+       options, kRunArgument},
+      arguments);
+  if (line.exit_code) return *line.exit_code;
+  const NamedRun named = named_run(line);
+  if (named.exit_code) return *named.exit_code;
+  const RunDirectory& run = named.run;
+  const auto there = is_there(run);
+  if (!there) return report_run_error(there.error());
   if (!*there) {
-    if (const Status forgotten = forget_run(run->run_id); !forgotten) return report(forgotten.error());
-    fmt::print("{} was gone already; its entry is removed\n", run->path.string());
+    if (const Status forgotten = forget_run(run.run_id); !forgotten)
+      return report_run_error(forgotten.error());
+    fmt::print("{} was gone already; its entry is removed\n", run.path.string());
     return contract::kMusterOk;
   }
   std::optional<Lease> held;  // while it is removed, nobody may begin to continue it
-  auto lease = Lease::acquire(run->path);
+  auto lease = Lease::acquire(run.path);
   if (lease) held.emplace(*std::move(lease));
   // Who removes a run because the disk is full cannot write a lease first.
   const bool unheld_on_a_full_disk =
-      !held && lease.error().code == ErrorCode::kNoSpace && !live_lease_holder(run->path);
-  if (!held && !unheld_on_a_full_disk && !line.has("force")) return report(lease.error());
-  if (const Status removed = remove_directory(*run); !removed) return report(removed.error());
-  fmt::print("removed {}\n", run->path.string());
+      !held && lease.error().code == ErrorCode::kNoSpace && !live_lease_holder(run.path);
+  if (!held && !unheld_on_a_full_disk && !line.values.contains("force"))
+    return report_run_error(lease.error());
+  if (const Status removed = remove_directory(run); !removed) return report_run_error(removed.error());
+  fmt::print("removed {}\n", run.path.string());
   return contract::kMusterOk;
 }
 

@@ -2,8 +2,7 @@
 #include <cstdio>
 
 #include "common/run_contract.h"
-#include "launcher/commands/command_line.h"
-#include "launcher/run_index.h"
+#include "launcher/commands/run_argument.h"
 #include "launcher/run_summary.h"
 
 namespace muster::commands {
@@ -111,21 +110,18 @@ void print_text(const RunReport& report) {
 }  // namespace
 
 int status(const Arguments& arguments) {
-  CommandLine line(
-      "status RUN [--json]",
-      "Shows what became of a run. RUN is a run id, a unique beginning of one, a task's name (its\n"
-      "newest run) or a run directory.");
-  line.add_options()("json", "as a JSON object");
-  line.add_positional("run", "the run");
-  if (const auto code = line.parse(arguments)) return *code;
-  if (!line.has("run")) {
-    return report({ErrorCode::kInvalidArgument, "which run? `muster list` shows them"});
-  }
-  const auto run = resolve_run(line.get<std::string>("run"));
-  if (!run) return report(run.error());
-  const auto found = report_run(*run);
-  if (!found) return report(found.error());
-  if (line.has("json")) {
+  boost::program_options::options_description options("Options");
+  options.add_options()("json", "as a JSON object");
+  const ParsedLine line = parse_command_line(
+      {fmt::format("usage: muster status RUN [--json]\n\nShows what became of a run.\n{}", kRunArgumentHelp),
+       options, kRunArgument},
+      arguments);
+  if (line.exit_code) return *line.exit_code;
+  const NamedRun named = named_run(line);
+  if (named.exit_code) return *named.exit_code;
+  const auto found = report_run(named.run);
+  if (!found) return report_run_error(found.error());
+  if (line.values.contains("json")) {
     fmt::print("{}\n", report_to_json(*found).dump(2));
   } else {
     print_text(*found);
