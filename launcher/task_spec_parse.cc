@@ -20,6 +20,7 @@ using task_file::expand_path;
 
 constexpr int kWorkersMax = 65'536;
 constexpr int kPerWorkerMax = 1'024;
+constexpr std::size_t kFileBytesMax = 1U << 20;  // far beyond any task; a data file named by mistake
 
 bool is_task_name(const std::string& name) {
   constexpr std::size_t kNameMax = 64;
@@ -47,7 +48,9 @@ void read_task_name(GroupReader& file, std::string& task_name) {
 // muster-train and commands on PATH keep their name; everything else becomes an absolute path.
 void read_entry_point(GroupReader& file, const TaskFileContext& context, std::string& entry_point) {
   constexpr std::string_view kAllowed =
-      "muster-train, a script or executable (absolute, or relative to the task file), or a command on PATH";
+      "muster-train, a script or executable (a path that is absolute, relative to the task file, or begins "
+      "with "
+      "${TASK_DIR} or ${HOME}), or a command on PATH";
   file.require("entry_point", kAllowed);
   const YamlNode* node = file.take("entry_point");
   if (node == nullptr) return;
@@ -122,6 +125,11 @@ void read_file(const YamlNode& root, const TaskFileContext& context, ReadContext
 
 Result<TaskSpec> parse_task(std::string_view text, const TaskFileContext& context) {
   Diagnostics diagnostics(context.shown_file);
+  if (text.size() > kFileBytesMax) {
+    diagnostics.error({},
+                      fmt::format("found a file of {} bytes; allowed: up to {}", text.size(), kFileBytesMax));
+    return tl::unexpected<Error>(Error{ErrorCode::kInvalidArgument, diagnostics.text()});
+  }
   const YamlNode root = parse_yaml(text, diagnostics);
   TaskSpec spec;
   spec.file = context.file;

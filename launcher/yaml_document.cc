@@ -1,6 +1,7 @@
 #include "launcher/yaml_document.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -19,10 +20,40 @@ SourcePosition position_of(const YAML::Mark& mark) {
   return {mark.line + 1, mark.column + 1};
 }
 
+std::string_view from_line(std::string_view text, int line_number) {
+  for (int line = 1; line < line_number; ++line) {
+    text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
+  }
+  return text;
+}
+
+// yaml-cpp lets a quoted text run to the end of the file without its closing quote. `at` is where the node
+// begins, which may be an anchor or a tag before the quote.
+bool has_closing_quote(std::string_view text, SourcePosition at) {
+  text = from_line(text, at.line);
+  text.remove_prefix(std::min(static_cast<std::size_t>(at.column - 1), text.size()));
+  while (!text.empty() && (text.front() == '&' || text.front() == '!')) {
+    text.remove_prefix(std::min(text.find_first_of(" \t\n"), text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  }
+  if (text.empty() || (text.front() != '"' && text.front() != '\'')) return true;  // a block
+  const char quote = text.front();
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (text[i] == quote) {
+      const bool is_escaped = quote == '\'' && i + 1 < text.size() && text[i + 1] == quote;
+      if (!is_escaped) return true;
+      ++i;
+    }
+  }
+  return false;
+}
+
 // Turns events into nodes. `open_` holds the containers that have begun and not ended, innermost last.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+  TreeBuilder(std::string_view text, Diagnostics& diagnostics) : text_(text), diagnostics_(diagnostics) {}
 
   YamlNode take_root() { return std::move(root_); }
   SourcePosition start() const { return start_; }
@@ -47,6 +78,10 @@ class TreeBuilder : public YAML::EventHandler {
     if (!check_tag(mark, tag)) node.kind = YamlNode::Kind::kInvalid;
     if (value.find('\0') != std::string::npos) {
       diagnostics_.error(node.position, "found a NUL character (\\0); allowed: text without it");
+      node.kind = YamlNode::Kind::kInvalid;
+    }
+    if (node.quoted && !has_closing_quote(text_, node.position)) {
+      diagnostics_.error(node.position, "not valid YAML: the quote that begins here is not closed");
       node.kind = YamlNode::Kind::kInvalid;
     }
     add(std::move(node));
@@ -135,6 +170,7 @@ class TreeBuilder : public YAML::EventHandler {
     entries.push_back({key.text, key.position, std::move(value)});
   }
 
+  std::string_view text_;
   Diagnostics& diagnostics_;
   SourcePosition start_;
   YamlNode root_;
@@ -182,6 +218,11 @@ bool check_characters(std::string_view text, Diagnostics& diagnostics) {
   return true;
 }
 
+bool is_indented_with_tab(std::string_view text, int line_number) {
+  text = from_line(text, line_number);
+  return text.substr(0, text.find_first_not_of(" \t")).find('\t') != std::string_view::npos;
+}
+
 // On one line, and not longer than a message can bear.
 std::string shown(std::string_view text) {
   constexpr std::size_t kShownBytesMax = 60;
@@ -202,20 +243,28 @@ std::string shown(std::string_view text) {
 YamlNode parse_yaml(std::string_view text, Diagnostics& diagnostics) {
   YamlNode invalid;
   invalid.kind = YamlNode::Kind::kInvalid;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (!check_characters(text, diagnostics)) return invalid;
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
-    TreeBuilder builder(diagnostics);
+    TreeBuilder builder(text, diagnostics);
     if (!parser.HandleNextDocument(builder)) return {};
     YamlNode root = builder.take_root();
-    TreeBuilder second(diagnostics);
+    TreeBuilder second(text, diagnostics);
     if (parser.HandleNextDocument(second)) {
       diagnostics.error(second.start(), "found a second document; allowed: one document in a task file");
     }
     return root;
+  } catch (const YAML::DeepRecursion& error) {
+    diagnostics.error(position_of(error.mark), "not valid YAML: nested too deeply");
   } catch (const YAML::Exception& error) {
-    diagnostics.error(position_of(error.mark), fmt::format("not valid YAML: {}", error.msg));
+    const SourcePosition position = position_of(error.mark);
+    diagnostics.error(position, fmt::format("not valid YAML: {}{}", error.msg,
+                                            is_indented_with_tab(text, position.line)
+                                                ? "; the line is indented with a tab; allowed: spaces"
+                                                : ""));
   } catch (const std::exception& error) {
     diagnostics.error({}, fmt::format("not valid YAML: {}", error.what()));
   }
@@ -229,7 +278,7 @@ std::string describe(const YamlNode& node) {
     case YamlNode::Kind::kScalar:
       return fmt::format("'{}'", shown(node.text));
     case YamlNode::Kind::kSequence:
-      return "a list";
+      return node.items.empty() ? "an empty list" : "a list";
     case YamlNode::Kind::kMap:
       return "a group of keys";
     case YamlNode::Kind::kInvalid:

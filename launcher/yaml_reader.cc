@@ -192,8 +192,9 @@ bool GroupReader::boolean(std::string_view key, bool& value) {
 
 bool GroupReader::duration(std::string_view key, const DurationRange& range,
                            std::chrono::milliseconds& value) {
-  const std::string allowed = fmt::format("a duration from {} to {}, such as {}", format_duration(range.min),
-                                          format_duration(range.max), kDurationForms);
+  const std::string allowed =
+      fmt::format("a duration with a unit, from {} to {}, such as {}", format_duration(range.min),
+                  format_duration(range.max), kDurationForms);
   const YamlNode* node = take(key);
   if (node == nullptr) return false;
   const auto parsed = node->kind == YamlNode::Kind::kScalar ? parse_duration(node->text) : std::nullopt;

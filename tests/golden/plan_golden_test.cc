@@ -1,0 +1,74 @@
+// The plans of the examples, word for word, as text and JSON: tests/golden/plan_*.{txt,json}. Where this
+// clone lies is written as SOURCE. MUSTER_UPDATE_GOLDEN=1 rewrites the files; look at the difference before
+// you commit.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "launcher/plan.h"
+#include "launcher/task_spec.h"
+
+namespace muster {
+namespace {
+
+const std::string kSource = MUSTER_SOURCE_DIR;
+
+struct GoldenPlan {
+  std::string name;
+  std::string task_file;  // below the source directory
+  std::vector<Host> hosts;
+};
+
+void PrintTo(const GoldenPlan& golden, std::ostream* out) { *out << golden.name; }
+
+std::string with_source_hidden(std::string text) {
+  for (auto at = text.find(kSource); at != std::string::npos; at = text.find(kSource, at)) {
+    text.replace(at, kSource.size(), "SOURCE");
+  }
+  return text;
+}
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void expect_golden(const std::string& name, const std::string& text) {
+  const std::string path = kSource + "/tests/golden/" + name;
+  if (std::getenv("MUSTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+  EXPECT_EQ(text, read(path)) << path;
+}
+
+std::string name_of(const ::testing::TestParamInfo<GoldenPlan>& info) { return info.param.name; }
+
+class PlanGoldenTest : public ::testing::TestWithParam<GoldenPlan> {};
+
+TEST_P(PlanGoldenTest, IsTheSameWordForWord) {
+  const auto spec = load_task_file(kSource + "/" + GetParam().task_file);
+  ASSERT_TRUE(spec) << spec.error().message;
+  PlanOptions options;
+  options.hosts = GetParam().hosts;
+  options.trainer_executable = "BIN/muster-train";
+  options.default_checkpoint_root = "STATE/muster/work";
+  const auto plan = make_plan(*spec, options);
+  ASSERT_TRUE(plan) << plan.error().message;
+  expect_golden("plan_" + GetParam().name + ".txt", with_source_hidden(plan_to_text(*plan)));
+  expect_golden("plan_" + GetParam().name + ".json", with_source_hidden(plan_to_json(*plan).dump(2) + "\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Examples, PlanGoldenTest,
+    ::testing::Values(GoldenPlan{"mnist", "examples/mnist.yaml", {}},
+                      GoldenPlan{"mnist_on_hosts", "examples/mnist.yaml", {{"node1", 1}, {"node2", 4}}},
+                      GoldenPlan{"digits", "examples/digits.yaml", {}},
+                      GoldenPlan{"foreign", "examples/foreign.yaml", {}},
+                      GoldenPlan{"secrets", "tests/golden/secrets.yaml", {}}),
+    name_of);
+
+}  // namespace
+}  // namespace muster

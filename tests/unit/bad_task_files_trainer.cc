@@ -1,0 +1,132 @@
+// Task files with errors: the trainer group, and the rules between keys.
+#include "tests/unit/bad_task_files.h"
+
+namespace muster::testing {
+
+namespace {
+
+const std::string kHead = "task_name: t\nentry_point: prog\n";
+const std::string kTrainer =
+    "task_name: t\nentry_point: muster-train\ndata_path: /d\ntrainer:\n  epochs: 1\n";
+const std::string kPaths = "an absolute path, or one that begins with ${TASK_DIR} or ${HOME}";
+const std::string kLayers = "a list of 1 to 64 layer sizes, each a whole number from 1 to 1000000";
+const std::string kRates = "a number greater than 0, up to 1000000";
+
+}  // namespace
+
+std::vector<BadTaskFile> bad_trainers() {
+  return {
+      {"TrainerWithAnotherProgram", kHead + "trainer: {epochs: 1}\n",
+       "3:1: trainer: found settings of muster-train; allowed: only with entry_point: muster-train"},
+      {"TrainerIsNothing", "task_name: t\nentry_point: muster-train\ndata_path: /d\ntrainer:\n",
+       "4:1: trainer: found neither epochs nor steps; allowed: exactly one of the two"},
+      {"TrainerIsAText", "task_name: t\nentry_point: muster-train\ndata_path: /d\ntrainer: mlp\n",
+       "4:10: trainer: found 'mlp'; allowed: a group of keys"},
+      {"TrainerWithoutData", "task_name: t\nentry_point: muster-train\ntrainer: {steps: 5}\n",
+       "2:1: data_path: the key is missing; allowed: " + kPaths + " (muster-train reads its data there)"},
+      {"NoTrainerGroup", "task_name: t\nentry_point: muster-train\ndata_path: /d\n",
+       "2:1: trainer: found neither epochs nor steps; allowed: exactly one of the two"},
+      {"EpochsAndSteps", kTrainer + "  steps: 10\n",
+       "6:3: trainer.steps: found beside trainer.epochs; allowed: exactly one of the two"},
+      {"EpochsIsZero", "task_name: t\nentry_point: muster-train\ndata_path: /d\ntrainer: {epochs: 0}\n",
+       "4:19: trainer.epochs: found '0'; allowed: a whole number from 1 to 1000000000000"},
+      {"UnknownModel", kTrainer + "  model: mpl\n",
+       "6:10: trainer.model: found 'mpl'; allowed: mlp; did you mean 'mlp'?"},
+      {"UnknownDataset", kTrainer + "  dataset: imagenet\n",
+       "6:12: trainer.dataset: found 'imagenet'; allowed: idx"},
+      {"BatchSizeIsZero", kTrainer + "  batch_size: 0\n",
+       "6:15: trainer.batch_size: found '0'; allowed: a whole number from 1 to 16777216"},
+      {"HiddenIsANumber", kTrainer + "  hidden: 512\n",
+       "6:11: trainer.hidden: found '512'; allowed: " + kLayers},
+      {"HiddenIsEmpty", kTrainer + "  hidden: []\n",
+       "6:11: trainer.hidden: found an empty list; allowed: " + kLayers},
+      {"HiddenHoldsZero", kTrainer + "  hidden: [512, 0]\n",
+       "6:17: trainer.hidden: found '0'; allowed: " + kLayers},
+      {"DropoutIsOne", kTrainer + "  dropout: 1\n",
+       "6:12: trainer.dropout: found '1'; allowed: a number from 0 to 0.999"},
+      {"DropoutIsNan", kTrainer + "  dropout: .nan\n",
+       "6:12: trainer.dropout: found '.nan'; allowed: a number from 0 to 0.999"},
+      {"DropoutIsNanInC", kTrainer + "  dropout: nan\n",
+       "6:12: trainer.dropout: found 'nan'; allowed: a number from 0 to 0.999"},
+      {"SeedIsNegative", kTrainer + "  seed: -1\n",
+       "6:9: trainer.seed: found '-1'; allowed: a whole number from 0 to 9223372036854775807"},
+      {"SeedOverflows", kTrainer + "  seed: 18446744073709551616\n",
+       "6:9: trainer.seed: found '18446744073709551616'; allowed: a whole number from 0 to "
+       "9223372036854775807"},
+      {"ShardsNoPowerOfTwo", kTrainer + "  shards: 12\n",
+       "6:3: trainer.shards: found 12; allowed: a power of two, such as 16"},
+      {"ShardsFewerThanRanks", kTrainer + "  shards: 4\nnum_workers: 3\nranks_per_worker: 2\n",
+       "6:3: trainer.shards: found 4 for 6 ranks (3 workers of 2); allowed: a power of two, at least the "
+       "number of ranks"},
+      {"ShardsFewerThanMaxWorkers", kTrainer + "  shards: 4\nnum_workers: 2\nschedule: {max_workers: 8}\n",
+       "6:3: trainer.shards: found 4 for 8 ranks (8 workers of 1); allowed: a power of two, at least the "
+       "number of ranks"},
+      {"DefaultShardsFewerThanRanks", kTrainer + "num_workers: 17\n",
+       "6:1: trainer.shards: found 16 for 17 ranks (17 workers of 1); allowed: a power of two, at least the "
+       "number of ranks"},
+      {"UnknownOptimizer", kTrainer + "  optimizer: {name: adam}\n",
+       "6:21: trainer.optimizer.name: found 'adam'; allowed: adamw, sgd; did you mean 'adamw'?"},
+      {"OptimizerIsAText", kTrainer + "  optimizer: sgd\n",
+       "6:14: trainer.optimizer: found 'sgd'; allowed: a group of keys"},
+      {"LearningRateIsZero", kTrainer + "  optimizer: {learning_rate: 0}\n",
+       "6:30: trainer.optimizer.learning_rate: found '0'; allowed: " + kRates},
+      {"LearningRateIsInfinite", kTrainer + "  optimizer: {learning_rate: inf}\n",
+       "6:30: trainer.optimizer.learning_rate: found 'inf'; allowed: " + kRates},
+      {"LearningRateOverflows", kTrainer + "  optimizer: {learning_rate: 1e999}\n",
+       "6:30: trainer.optimizer.learning_rate: found '1e999'; allowed: " + kRates},
+      {"LearningRateInQuotes", kTrainer + "  optimizer: {learning_rate: \"0.1\"}\n",
+       "6:30: trainer.optimizer.learning_rate: found the quoted text '0.1'; allowed: " + kRates},
+      {"NegativeWeightDecay", kTrainer + "  optimizer: {weight_decay: -0.1}\n",
+       "6:29: trainer.optimizer.weight_decay: found '-0.1'; allowed: a number from 0 to 1000000"},
+      {"MomentumWithAdamw", kTrainer + "  optimizer: {momentum: 0.9}\n",
+       "6:15: trainer.optimizer.momentum: found beside optimizer adamw, which has none; allowed: only with "
+       "sgd"},
+      {"BetaWithSgd", kTrainer + "  optimizer: {name: sgd, beta1: 0.9}\n",
+       "6:26: trainer.optimizer.beta1: found beside optimizer sgd, which has none; allowed: only with adamw"},
+      {"BetaIsOne", kTrainer + "  optimizer: {beta2: 1.0}\n",
+       "6:22: trainer.optimizer.beta2: found '1.0'; allowed: a number of at least 0 and less than 1"},
+      {"WarmupLongerThanTheRun",
+       "task_name: t\nentry_point: muster-train\ndata_path: /d\ntrainer:\n  steps: 10\n  schedule: "
+       "{warmup_steps: 11}\n",
+       "6:14: trainer.schedule.warmup_steps: found 11; allowed: at most trainer.steps, which is 10"},
+      {"UnknownSchedule", kTrainer + "  schedule: {kind: cosin}\n",
+       "6:20: trainer.schedule.kind: found 'cosin'; allowed: cosine, constant; did you mean 'cosine'?"},
+      {"MinLearningRateWithConstant", kTrainer + "  schedule: {kind: constant, min_learning_rate: 0.1}\n",
+       "6:30: trainer.schedule.min_learning_rate: found beside schedule kind constant, which has none; "
+       "allowed: only with cosine"},
+      {"MinLearningRateAboveLearningRate",
+       kTrainer + "  optimizer: {learning_rate: 0.1}\n  schedule: {min_learning_rate: 0.2}\n",
+       "7:14: trainer.schedule.min_learning_rate: found 0.2; allowed: at most the learning rate, which is "
+       "0.1"},
+      {"UnknownPrecision", kTrainer + "  precision: fp8\n",
+       "6:14: trainer.precision: found 'fp8'; allowed: fp32, bf16, fp16"},
+      {"CudaWithoutGpus", kTrainer + "  device: cuda\n",
+       "6:3: trainer.device: found 'cuda' while gpu_per_worker is 0; allowed: cuda only with gpu_per_worker "
+       "of at least 1"},
+      {"CpuWithGpus", kTrainer + "  device: cpu\ngpu_per_worker: 1\n",
+       "6:3: trainer.device: found 'cpu' while gpu_per_worker is 1; allowed: cuda, or gpu_per_worker: 0"},
+      {"GpusNotDivisibleByRanks", kHead + "gpu_per_worker: 4\nranks_per_worker: 3\n",
+       "4:1: ranks_per_worker: found 3; allowed: a divisor of gpu_per_worker, which is 4, so that each rank "
+       "has as many GPUs as the others"},
+      {"MoreThreadsThanCpus",
+       kTrainer + "  threads: 4\nranks_per_worker: 2\nresources: {cpus_per_worker: 4}\n",
+       "6:3: trainer.threads: found 4 for each of 2 ranks of a worker; allowed: at most "
+       "resources.cpus_per_worker together, which is 4"},
+      {"ReproducibleRing", kTrainer + "  allreduce: {algorithm: ring}\n  reproducible: true\n",
+       "7:3: trainer.reproducible: found true with allreduce algorithm ring, whose sums depend on the number "
+       "of ranks; allowed: true only with tree"},
+      {"UnknownAllreduce", kTrainer + "  allreduce: {algorithm: rign}\n",
+       "6:26: trainer.allreduce.algorithm: found 'rign'; allowed: tree, ring; did you mean 'ring'?"},
+      {"PeerTimeoutAboveTimeout", kTrainer + "  allreduce: {timeout: 5s, peer_timeout: 10s}\n",
+       "6:28: trainer.allreduce.peer_timeout: found 10s; allowed: at most trainer.allreduce.timeout, which "
+       "is 5s"},
+      {"CheckpointEveryHalfSecond", kTrainer + "  checkpoint: {every: 1500ms}\n",
+       "6:23: trainer.checkpoint.every: found '1500ms'; allowed: whole seconds"},
+      {"CheckpointKeepsNone", kTrainer + "  checkpoint: {keep_last: 0}\n",
+       "6:27: trainer.checkpoint.keep_last: found '0'; allowed: a whole number from 1 to 1000000"},
+      {"CheckpointEveryZeroSteps", kTrainer + "  checkpoint: {every_steps: 0}\n",
+       "6:29: trainer.checkpoint.every_steps: found '0'; allowed: a whole number from 1 to 1000000000000"},
+  };
+}
+
+}  // namespace muster::testing
