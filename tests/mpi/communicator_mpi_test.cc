@@ -7,6 +7,7 @@
 #include "tests/contract/communicator_contract_faults.h"
 #include "tests/mpi/mpi_test_main.h"
 #include "trainer/comm/mpi_communicator.h"
+#include "trainer/comm/mpi_transport.h"
 
 namespace muster::comm::contract {
 
@@ -32,6 +33,33 @@ TEST(MpiCommunicator, RanksOfDifferentGenerationsDoNotComeTogether) {
   EXPECT_EQ(communicator.error().message,
             fmt::format("ranks 0 and {0} disagree in the generation: 5 on rank 0 and 4 on rank {0}",
                         session.size() - 1));
+}
+
+TEST(MpiTransport, LongMessagesTravelInPieces) {
+  auto transport =
+      make_mpi_transport(MpiComm::duplicate_world(Deadline::after(kGenerous)).value(), 100).value();
+  const int right = (transport->rank() + 1) % transport->size();
+  const int left = (transport->rank() + transport->size() - 1) % transport->size();
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{99}, std::size_t{100}, std::size_t{101}, std::size_t{12345}}) {
+    std::vector<std::byte> sent(bytes);
+    std::vector<std::byte> got(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) sent[i] = static_cast<std::byte>(i % 251);
+    MessageHeader header;
+    header.sequence = bytes;
+    header.payload_bytes = bytes;
+    auto receive = transport->post_receive(left, header, got).value();
+    auto send = transport->post_send(right, header, sent).value();
+    bool is_sent = false;
+    bool is_received = false;
+    const Deadline deadline = Deadline::after(kGenerous);
+    while (!(is_sent && is_received)) {
+      ASSERT_FALSE(deadline.expired());
+      is_sent = is_sent || send->test().value();
+      is_received = is_received || receive->test().value();
+    }
+    EXPECT_EQ(got, sent);
+  }
 }
 
 TEST(MpiCommunicator, NamesAndNumbers) {
