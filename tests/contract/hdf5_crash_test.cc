@@ -1,0 +1,223 @@
+// A save, a load or a clean-up that fails, dies or loses power at its N-th file operation, for every N until
+// one goes through untouched: what can be loaded afterwards is the old checkpoint or the new one, never less.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/faulty_file_ops.h"
+#include "tests/support/hdf5_store_helpers.h"
+#include "tests/support/temporary_directory.h"
+
+namespace muster::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::ElementsAre;
+using testing::FaultyFileOps;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::load_sample;
+using ::testing::Not;
+using testing::save_sample;
+using testing::StoreSetup;
+using testing::TemporaryDirectory;
+
+constexpr int kMaxCalls = 500;  // no save is that long: reaching it means that the loop does not end
+
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool all_ok(const std::vector<Result<SaveReport>>& outcomes) {
+  return std::all_of(outcomes.begin(), outcomes.end(), [](const auto& o) { return o.has_value(); });
+}
+
+// The same checkpoint directory for each N: step 1 committed by attempt 1; attempt 2 then saves step 2, and
+// step 1 goes when step 2 is committed.
+class CrashTest : public ::testing::TestWithParam<int /* ranks */> {
+ protected:
+  StoreSetup setup_in(const TemporaryDirectory& directory) const {
+    StoreSetup setup;
+    setup.directory = directory.path() / "checkpoints";
+    setup.ranks = GetParam();
+    setup.tensors = testing::small_tensors();
+    setup.retention.keep_last = 1;
+    FaultyFileOps faultless;
+    setup.ops = &faultless;
+    EXPECT_TRUE(all_ok(save_sample(setup, 1)));
+    setup.ops = &posix_file_ops();
+    setup.generation = 2;
+    return setup;
+  }
+
+  // After whatever happened: loading works, the next save works, and then nothing else is left.
+  static void expect_recovery(StoreSetup setup, std::initializer_list<std::int64_t> allowed_steps) {
+    FaultyFileOps faultless;
+    setup.ops = &faultless;
+    setup.generation = 3;
+    setup.ranks = 2;
+    const auto loaded = load_sample(setup);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_THAT(allowed_steps, ::testing::Contains(loaded->step));
+    EXPECT_THAT(loaded->quarantined, IsEmpty());
+    ASSERT_TRUE(all_ok(save_sample(setup, 3)));
+    EXPECT_THAT(names_in(setup.directory), ElementsAre("generation", "step-000000000003"));
+    EXPECT_THAT(names_in(setup.directory / "step-000000000003"),
+                ElementsAre("COMMITTED", "manifest.json", "master.h5", "rank-00000.h5", "rank-00001.h5"));
+  }
+
+  // Saves step 2 with a fault at call n; false once n is beyond the last call.
+  template <class Check>
+  void for_each_call(FaultyFileOps::Mode mode, int error_number, const Check& check) {
+    int n = 1;
+    for (bool reached = true; reached; ++n) {
+      ASSERT_LT(n, kMaxCalls);
+      SCOPED_TRACE(fmt::format("fault at call {}", n));
+      const TemporaryDirectory directory;
+      StoreSetup setup = setup_in(directory);
+      FaultyFileOps ops(mode, n, error_number);
+      setup.ops = &ops;
+      const auto outcomes = save_sample(setup, 2);
+      reached = ops.calls() >= n;
+      EXPECT_TRUE(reached || all_ok(outcomes));
+      check(setup, ops, outcomes);
+      if (HasFatalFailure()) return;
+    }
+    EXPECT_GT(n, 20);  // it did do something
+  }
+};
+
+TEST_P(CrashTest, DyingAtAnyCallOfASaveLeavesTheOldOrTheNewCheckpoint) {
+  int old_ones = 0;
+  int new_ones = 0;
+  for_each_call(FaultyFileOps::Mode::kDeath, EIO,
+                [&](const StoreSetup& setup, FaultyFileOps&, const auto& outcomes) {
+                  StoreSetup other = setup;
+                  other.ops = &posix_file_ops();
+                  const auto loaded = load_sample(other);
+                  ASSERT_TRUE(loaded) << loaded.error().message;
+                  EXPECT_TRUE(loaded->step == 2 || !all_ok(outcomes));
+                  ++(loaded->step == 2 ? new_ones : old_ones);
+                  expect_recovery(setup, {1, 2});
+                });
+  EXPECT_GT(old_ones, 0);
+  EXPECT_GT(new_ones, 1);  // it also died after the commit
+}
+
+TEST_P(CrashTest, LosingPowerAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
+  for (const bool names_too : {true, false}) {
+    for_each_call(FaultyFileOps::Mode::kDeath, EIO,
+                  [&](const StoreSetup& setup, FaultyFileOps& ops, const auto& outcomes) {
+                    ops.lose_power(names_too);
+                    if (all_ok(outcomes)) {
+                      expect_recovery(setup, {2});
+                    } else {
+                      expect_recovery(setup, {1, 2});
+                    }
+                  });
+  }
+}
+
+TEST_P(CrashTest, AnErrorAtAnyCallIsEverybodysAndKeepsTheOldCheckpoint) {
+  for (const int error_number : {EIO, ENOSPC}) {
+    for_each_call(FaultyFileOps::Mode::kErrorOnce, error_number,
+                  [&](const StoreSetup& setup, FaultyFileOps& ops, const auto& outcomes) {
+                    if (all_ok(outcomes)) {
+                      // Either untouched, or the fault hit after the commit and was reported.
+                      expect_recovery(setup, {2});
+                      return;
+                    }
+                    EXPECT_GT(ops.calls(), 0);
+                    for (const auto& outcome : outcomes) {
+                      ASSERT_FALSE(outcome);
+                      EXPECT_EQ(outcome.error().message, outcomes.front().error().message);
+                      const ErrorCode code = error_number == EIO ? ErrorCode::kIo : ErrorCode::kNoSpace;
+                      EXPECT_EQ(outcome.error().code, code) << outcome.error().message;
+                      EXPECT_THAT(outcome.error().message, HasSubstr(errno_text(error_number)));
+                    }
+                    expect_recovery(setup, {1});
+                  });
+  }
+}
+
+TEST_P(CrashTest, AFaultAfterTheCommitIsAWarning) {
+  int warned = 0;
+  for_each_call(FaultyFileOps::Mode::kErrorOnce, EIO,
+                [&](const StoreSetup&, FaultyFileOps&, const auto& outcomes) {
+                  if (all_ok(outcomes) && !outcomes.front()->warnings.empty()) ++warned;
+                });
+  EXPECT_GE(warned, 5);  // removing step 1: marker, directory fsync, its files, the directory itself
+}
+
+TEST_P(CrashTest, AFullDiskKeepsTheOldCheckpoint) {
+  for_each_call(FaultyFileOps::Mode::kDiskFull, ENOSPC,
+                [&](const StoreSetup& setup, FaultyFileOps&, const auto& outcomes) {
+                  if (!all_ok(outcomes)) {
+                    // The partial directory is gone at once: the space is needed.
+                    for (const std::string& name : names_in(setup.directory)) {
+                      EXPECT_THAT(name, Not(HasSubstr("step-000000000002")));
+                    }
+                    EXPECT_EQ(outcomes.front().error().code, ErrorCode::kNoSpace);
+                    expect_recovery(setup, {1});
+                  } else {
+                    expect_recovery(setup, {2});
+                  }
+                });
+}
+
+// Step 1 again, with other contents, by an attempt that must not lose the old one.
+TEST_P(CrashTest, DyingWhileASavedStepIsReplacedLeavesOneOfBoth) {
+  for (const bool power : {false, true}) {
+    int n = 1;
+    for (bool reached = true; reached; ++n) {
+      ASSERT_LT(n, kMaxCalls);
+      SCOPED_TRACE(fmt::format("fault at call {}", n));
+      const TemporaryDirectory directory;
+      StoreSetup setup = setup_in(directory);
+      FaultyFileOps ops(FaultyFileOps::Mode::kDeath, n, EIO);
+      setup.ops = &ops;
+      const auto outcomes = save_sample(setup, 1, 0.5);  // the metric differs
+      reached = ops.calls() >= n;
+      if (power) ops.lose_power(true);
+      expect_recovery(setup, {1});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(CrashTest, DyingWhileLoadingPutsADamagedOneAsideIsHarmless) {
+  int n = 1;
+  for (bool reached = true; reached; ++n) {
+    ASSERT_LT(n, kMaxCalls);
+    SCOPED_TRACE(fmt::format("fault at call {}", n));
+    const TemporaryDirectory directory;
+    StoreSetup setup = setup_in(directory);
+    setup.retention.keep_last = 2;
+    ASSERT_TRUE(all_ok(save_sample(setup, 2)));
+    fs::resize_file(setup.directory / "step-000000000002" / "rank-00000.h5", 100);
+    fs::create_directories(setup.directory / ".partial-00001-step-000000000002");
+    setup.generation = 3;
+    FaultyFileOps ops(FaultyFileOps::Mode::kDeath, n, EIO);
+    setup.ops = &ops;
+    const auto first = load_sample(setup);
+    reached = ops.calls() >= n;
+    setup.ops = &posix_file_ops();
+    const auto second = load_sample(setup);
+    ASSERT_TRUE(second) << second.error().message;
+    EXPECT_EQ(second->step, 1);
+    EXPECT_THAT(names_in(setup.directory), ElementsAre("generation", "quarantine", "step-000000000001"));
+    EXPECT_EQ(first ? first->step : 1, 1);
+  }
+  EXPECT_GT(n, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CrashTest, ::testing::Values(1, 3));
+
+}  // namespace
+}  // namespace muster::checkpoint
