@@ -161,6 +161,14 @@ std::optional<Verdict> from_launcher_report(const Evidence& evidence, const Laun
     case Kind::kRankExit:
     case Kind::kRankAbort:
       return from_exit_code(report.rank, report.node, report.number, "", std::nullopt);
+    case Kind::kRankImproper:
+      return Verdict{Cause::kApplicationError,
+                     report.rank,
+                     report.node,
+                     1,
+                     fmt::format("{} left in the middle of an MPI program, without MPI_Finalize",
+                                 rank_text(report.rank, report.node)),
+                     Budget::kCrash};
     case Kind::kDaemonLost:
       return Verdict{
           Cause::kNodeFailure,
@@ -226,6 +234,7 @@ LauncherReport read_launcher_report(const std::vector<std::string>& lines) {
   static const std::regex kExitCode(R"(Exit code:\s+(\d+))");
   static const std::regex kAbort(R"(MPI_ABORT was invoked on rank (\d+) in communicator)");
   static const std::regex kAbortCode(R"(with errorcode (-?\d+))");
+  static const std::regex kImproper(R"(mpirun has exited due to process rank (\d+) with PID)");
   static const std::regex kLostNode(R"(Remote daemon: .* on node (\S+))");
   LauncherReport report;
   std::smatch match;
@@ -244,6 +253,8 @@ LauncherReport read_launcher_report(const std::vector<std::string>& lines) {
     } else if (report.kind == Kind::kRankAbort && std::regex_search(line, match, kAbortCode)) {
       report.number = number(match[1]) & 0xff;
       return report;
+    } else if (std::regex_search(line, match, kImproper)) {
+      return {Kind::kRankImproper, number(match[1]), "", 0, line};
     } else if (line.find("There are not enough slots") != std::string::npos) {
       return {Kind::kNotEnoughSlots, -1, "", 0, line};
     } else if (line.find("could not access") != std::string::npos ||

@@ -73,9 +73,10 @@ nlohmann::json evidence_to_json(const Evidence& evidence);
 struct LauncherReport {
   enum class Kind {
     kNothing,
-    kRankSignal,  // "mpirun noticed that process rank R … exited on signal N"
-    kRankExit,    // "The first process to do so was: … [[…],R] … Exit code: N"
-    kRankAbort,   // "MPI_ABORT was invoked on rank R … with errorcode N"
+    kRankSignal,    // "mpirun noticed that process rank R … exited on signal N"
+    kRankExit,      // "The first process to do so was: … [[…],R] … Exit code: N"
+    kRankAbort,     // "MPI_ABORT was invoked on rank R … with errorcode N"
+    kRankImproper,  // "mpirun has exited due to process rank R … exiting improperly": 0, but no MPI_Finalize
     kNotEnoughSlots,
     kCannotExecute,  // the executable is missing or not executable
     kDaemonFailed,   // "ORTE was unable to reliably start one or more daemons", a missing rsh agent

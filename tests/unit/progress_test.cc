@@ -1,0 +1,157 @@
+#include "launcher/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/run_history.h"
+#include "launcher/step_sampler.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+json step_event(int step, double loss = 0.5) {
+  return {{"event", "step"}, {"step", step}, {"total_steps", 100},
+          {"epoch", 2},      {"loss", loss}, {"samples_per_s", 1234.4}};
+}
+
+TEST(FormatDuration, PicksItsUnits) {
+  EXPECT_EQ(format_duration(0), "0:00");
+  EXPECT_EQ(format_duration(-3), "0:00");
+  EXPECT_EQ(format_duration(7.4), "0:07");
+  EXPECT_EQ(format_duration(59.6), "1:00");
+  EXPECT_EQ(format_duration(754), "12:34");
+  EXPECT_EQ(format_duration(11107), "3:05:07");
+  EXPECT_EQ(format_duration(2 * 86400 + 3 * 3600 + 5 * 60), "2 d 03:05");
+}
+
+TEST(ProgressLine, ShowsWhatTheTrainerTells) {
+  Progress progress;
+  progress.begin_attempt(1, 0);
+  progress.add(step_event(10), 5);
+  progress.add(step_event(30, 0.25), 9);
+  progress.add({{"event", "evaluation"}, {"accuracy", 0.9512}}, 9);
+  EXPECT_EQ(progress.line(10, 200),
+            "epoch 2 · step 30/100 (30 %) · loss 0.2500 · accuracy 95.12 % · 1234 samples/s · ETA 0:14");
+}
+
+TEST(ProgressLine, HasNoEtaBeforeThereIsAPace) {
+  Progress progress;
+  progress.begin_attempt(2, 0);
+  progress.add(step_event(10), 5);
+  EXPECT_THAT(progress.line(6, 200), HasSubstr("attempt 2 · epoch 2 · step 10/100"));
+  EXPECT_THAT(progress.line(6, 200), Not(HasSubstr("ETA")));
+  EXPECT_FALSE(progress.eta_s());
+}
+
+TEST(ProgressLine, OfAProgramWithoutEventsIsItsLastLine) {
+  Progress progress;
+  progress.begin_attempt(1, 100);
+  EXPECT_EQ(progress.line(165, 200), "running 1:05");
+  progress.add_output("loading\x1b[2J data");
+  progress.add_output("");
+  EXPECT_EQ(progress.line(165, 200), "running 1:05 · rank 0: loading [2J data");
+}
+
+TEST(ProgressLine, IsCutBetweenCharacters) {
+  Progress progress;
+  progress.begin_attempt(1, 0);
+  progress.add(step_event(10), 5);
+  EXPECT_EQ(progress.line(6, 10), "epoch 2 · ");
+  EXPECT_EQ(progress.line(6, 9), "epoch 2 ·");
+}
+
+TEST(ProgressLine, SurvivesMembersOfTheWrongType) {
+  Progress progress;
+  progress.begin_attempt(1, 0);
+  progress.add({{"event", "step"}, {"step", "ten"}, {"loss", nullptr}, {"epoch", json::array()}}, 1);
+  EXPECT_EQ(progress.line(2, 200), "epoch 0 · step 0");
+}
+
+TEST(Summary, OfADoneRunShowsTheResult) {
+  RunSummary summary;
+  summary.run_id = "digits-0a1b2c3d";
+  summary.state = "done";
+  summary.history.result = json{{"accuracy", 0.97}, {"loss", 0.123456789}, {"nested", {{"a", 1}}}};
+  summary.history.last_step = 300;
+  summary.history.attempts = 2;
+  summary.history.wall_s = 75;
+  summary.history.last_checkpoint = "/c/step-300";
+  summary.journal = "/r/journal.jsonl";
+  summary.logs = "/r/logs/attempt-2";
+  EXPECT_EQ(format_summary(summary),
+            "muster: done\n"
+            "  run               digits-0a1b2c3d\n"
+            "  accuracy          0.97\n"
+            "  loss              0.123457\n"
+            "  steps             300\n"
+            "  attempts          2\n"
+            "  wall time         1:15\n"
+            "  checkpoint        /c/step-300\n"
+            "  journal           /r/journal.jsonl\n"
+            "  logs              /r/logs/attempt-2\n");
+}
+
+TEST(Summary, OfAFailedRunSaysWhyAndWhere) {
+  RunSummary summary;
+  summary.state = "failed";
+  summary.exit_code = 3;
+  summary.explanation = "rank 1 left with exit code 3";
+  summary.failed_rank = 1;
+  summary.failed_log = "/r/logs/attempt-3/rank-1.log";
+  summary.failed_output = {"Traceback", "ValueError\x07"};
+  EXPECT_THAT(format_summary(summary), HasSubstr("\nwhy: rank 1 left with exit code 3\n"
+                                                 "last lines of rank 1 (/r/logs/attempt-3/rank-1.log):\n"
+                                                 "  | Traceback\n  | ValueError \nexit code: 3\n"));
+}
+
+TEST(StepSamplerTest, WritesOneAnIntervalAndKeepsTheLast) {
+  StepSampler sampler(1.0);
+  EXPECT_TRUE(sampler.offer(step_event(1), 10.0));
+  EXPECT_FALSE(sampler.offer(step_event(2), 10.2));
+  EXPECT_FALSE(sampler.offer(step_event(3), 10.9));
+  const auto next = sampler.offer(step_event(4), 11.1);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->at("step"), 4);
+  EXPECT_FALSE(sampler.take_waiting()) << "an older step must not follow a newer one";
+  EXPECT_FALSE(sampler.offer(step_event(5), 11.2));
+  const auto last = sampler.take_waiting();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->at("step"), 5);
+  EXPECT_FALSE(sampler.take_waiting());
+}
+
+TEST(History, IsReadFromTheJournalAlone) {
+  const RunHistory history = read_history({
+      {{"event", "run_started"}},
+      {{"event", "attempt_started"}, {"attempt", 1}},
+      {{"event", "checkpoint"}, {"step", 10}, {"path", "/c/10"}},
+      {{"event", "checkpoint"}, {"step", 20}, {"path", "/c/20"}},
+      {{"event", "attempt_ended"}, {"attempt", 1}},
+      {{"event", "run_ended"}, {"state", "failed"}, {"exit_code", 3}, {"wall_s", 10.5}},
+      {{"event", "attempt_started"}, {"attempt", 2}},
+      {{"event", "resumed"}, {"step", 10}},
+      step_event(15, 0.2),
+      {{"event", "evaluation"}, {"accuracy", 0.9}, {"loss", 0.3}},
+      {{"event", "finished"}, {"step", 100}, {"result", {{"accuracy", 0.9}}}},
+      {{"event", "run_ended"}, {"state", "done"}, {"exit_code", 0}, {"wall_s", 4.5}},
+  });
+  EXPECT_TRUE(history.is_done());
+  EXPECT_EQ(history.attempts, 2);
+  EXPECT_EQ(history.committed_step, 10);
+  EXPECT_EQ(history.last_step, 100);
+  EXPECT_DOUBLE_EQ(history.wall_s, 15);
+  EXPECT_EQ(history.result->at("accuracy"), 0.9);
+}
+
+TEST(History, ANewAttemptReopensAnEndedRun) {
+  const RunHistory history = read_history({{{"event", "run_ended"}, {"state", "done"}, {"exit_code", 0}},
+                                           {{"event", "attempt_started"}, {"attempt", 2}}});
+  EXPECT_FALSE(history.is_done());
+}
+
+}  // namespace
+}  // namespace muster
