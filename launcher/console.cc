@@ -58,11 +58,11 @@ void Console::progress(const Progress& progress, double now_s) {
   std::fflush(stderr);
 }
 
-void Console::summary(const RunSummary& summary) {
+void Console::summary(const RunOutcome& summary) {
   if (mode_ == OutputMode::kJson) return;  // run_ended has told it
   clear_line();
   const bool failed = summary.state != "done";
-  fmt::print(failed && mode_ == OutputMode::kQuiet ? stderr : stdout, "{}", format_summary(summary));
+  fmt::print(failed && mode_ == OutputMode::kQuiet ? stderr : stdout, "{}", format_outcome(summary));
   std::fflush(stdout);
 }
 

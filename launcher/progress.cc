@@ -133,7 +133,7 @@ std::string Progress::line(double now_s, std::size_t columns) const {
   return cut(fmt::format("{}", fmt::join(parts, " · ")), columns);
 }
 
-std::string format_summary(const RunSummary& summary) {
+std::string format_outcome(const RunOutcome& summary) {
   const RunHistory& history = summary.history;
   Table table;
   table.add("run", summary.run_id);

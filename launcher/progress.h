@@ -44,7 +44,7 @@ class Progress {
   std::string last_output_;
 };
 
-struct RunSummary {
+struct RunOutcome {
   std::string run_id;
   std::string state;
   int exit_code = 0;
@@ -58,7 +58,7 @@ struct RunSummary {
 };
 
 // The table at the end of a run, newline-terminated.
-std::string format_summary(const RunSummary& summary);
+std::string format_outcome(const RunOutcome& summary);
 
 enum class OutputMode { kNormal, kQuiet, kJson };
 
@@ -75,7 +75,7 @@ class Console {
   void event(const nlohmann::json& event);
   // Draws if it is time to; `now_s` is any steady clock.
   void progress(const Progress& progress, double now_s);
-  void summary(const RunSummary& summary);
+  void summary(const RunOutcome& summary);
   // How often progress() should be called.
   double interval_s() const { return terminal_ ? 0.2 : 1.0; }
 

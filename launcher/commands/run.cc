@@ -92,8 +92,8 @@ Status open_run(const SelectedRun& selected, const Plan& plan, const std::string
   return update_run(selected.run, plan, task_text);
 }
 
-RunSummary summary_of(const RunDirectory& run, RunHistory history) {
-  RunSummary summary;
+RunOutcome summary_of(const RunDirectory& run, RunHistory history) {
+  RunOutcome summary;
   summary.run_id = run.run_id;
   summary.state = history.state;
   summary.exit_code = history.exit_code;
@@ -133,7 +133,7 @@ Result<int> supervise_run(SelectedRun& selected, const Plan& plan, const std::st
 
   auto contents = read_journal(selected.run.journal());
   MUSTER_TRY(contents);
-  RunSummary summary = summary_of(selected.run, read_history(contents->events));
+  RunOutcome summary = summary_of(selected.run, read_history(contents->events));
   summary.state = supervise::run_state_name(result.finish.state);
   summary.exit_code = result.finish.exit_code;
   summary.explanation = result.finish.verdict.explanation;

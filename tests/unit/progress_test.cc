@@ -71,8 +71,8 @@ TEST(ProgressLine, SurvivesMembersOfTheWrongType) {
   EXPECT_EQ(progress.line(2, 200), "epoch 0 · step 0");
 }
 
-TEST(Summary, OfADoneRunShowsTheResult) {
-  RunSummary summary;
+TEST(Outcome, OfADoneRunShowsTheResult) {
+  RunOutcome summary;
   summary.run_id = "digits-0a1b2c3d";
   summary.state = "done";
   summary.history.result = json{{"accuracy", 0.97}, {"loss", 0.123456789}, {"nested", {{"a", 1}}}};
@@ -82,7 +82,7 @@ TEST(Summary, OfADoneRunShowsTheResult) {
   summary.history.last_checkpoint = "/c/step-300";
   summary.journal = "/r/journal.jsonl";
   summary.logs = "/r/logs/attempt-2";
-  EXPECT_EQ(format_summary(summary),
+  EXPECT_EQ(format_outcome(summary),
             "muster: done\n"
             "  run               digits-0a1b2c3d\n"
             "  accuracy          0.97\n"
@@ -95,15 +95,15 @@ TEST(Summary, OfADoneRunShowsTheResult) {
             "  logs              /r/logs/attempt-2\n");
 }
 
-TEST(Summary, OfAFailedRunSaysWhyAndWhere) {
-  RunSummary summary;
+TEST(Outcome, OfAFailedRunSaysWhyAndWhere) {
+  RunOutcome summary;
   summary.state = "failed";
   summary.exit_code = 3;
   summary.explanation = "rank 1 left with exit code 3";
   summary.failed_rank = 1;
   summary.failed_log = "/r/logs/attempt-3/rank-1.log";
   summary.failed_output = {"Traceback", "ValueError\x07"};
-  EXPECT_THAT(format_summary(summary), HasSubstr("\nwhy: rank 1 left with exit code 3\n"
+  EXPECT_THAT(format_outcome(summary), HasSubstr("\nwhy: rank 1 left with exit code 3\n"
                                                  "last lines of rank 1 (/r/logs/attempt-3/rank-1.log):\n"
                                                  "  | Traceback\n  | ValueError \nexit code: 3\n"));
 }
