@@ -47,7 +47,7 @@ class Summarizer {
  public:
   void read(const json& entry) {
     const std::string name = text_of(entry, "event");
-    if (name == event::kRunStarted) return run_started(entry);
+    if (name == event::kRunStarted) return begins(entry);
     if (name == event::kRunEnded) return run_ended(entry);
     if (name == event::kAttemptStarted) return attempt_started(entry);
     if (name == event::kAttemptEnded) return attempt_ended(entry);
@@ -76,9 +76,10 @@ class Summarizer {
     return RunCondition::kFailed;
   }
 
-  void run_started(const json& entry) {
+  // Also a continuation of what was stopped, or had failed.
+  void begins(const json& entry) {
     if (summary_.started.empty()) summary_.started = text_of(entry, "time");
-    summary_.ended.clear();  // a continuation of what was stopped
+    summary_.ended.clear();
     summary_.exit_code.reset();
     ended_as_.clear();
   }
@@ -102,6 +103,7 @@ class Summarizer {
   }
 
   void attempt_started(const json& entry) {
+    begins(entry);
     AttemptSummary& started = attempt(entry);
     started.started = text_of(entry, "time");
     started.hosts = hosts_of(entry);
