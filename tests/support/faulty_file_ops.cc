@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <random>
 #include <stdexcept>
 
 namespace muster::testing {
@@ -162,7 +163,7 @@ void FaultyFileOps::undo(const NameChange& change) {
   ::close(fd);
 }
 
-void FaultyFileOps::lose_power(bool names_too) {
+void FaultyFileOps::lose_power(Names names, unsigned seed) {
   const std::lock_guard lock(mutex_);
   for (const Written& written : written_) {
     struct stat info {};
@@ -171,8 +172,10 @@ void FaultyFileOps::lose_power(bool names_too) {
       throw std::runtime_error("cannot take back what was written");
     }
   }
-  if (names_too) {
-    for (auto change = names_.rbegin(); change != names_.rend(); ++change) undo(*change);
+  std::mt19937 random(seed);
+  for (auto change = names_.rbegin(); change != names_.rend(); ++change) {
+    const bool lost = names == Names::kLost || (names == Names::kSome && random() % 2 == 0);
+    if (lost) undo(*change);
   }
   names_.clear();
 }

@@ -33,9 +33,10 @@ class FaultyFileOps final : public FileOps {
   // Runs before each open, with its path.
   void before_open(std::function<void(const std::filesystem::path&)> hook) { before_open_ = std::move(hook); }
 
-  // Takes back what was done through this object and not made durable by fsync: file contents always, and
-  // names (created, renamed, removed) if `names_too`. Journalling file systems may keep either.
-  void lose_power(bool names_too);
+  // Takes back what was done through this object and not made durable by fsync: the contents of files, and
+  // names that were created, renamed or removed: a file system may have kept all of these, none, or some.
+  enum class Names { kKept, kLost, kSome };
+  void lose_power(Names names, unsigned seed);
 
   int open(const std::filesystem::path& path, int flags, mode_t mode) override;
   ssize_t write(int fd, const void* data, std::size_t bytes) override;
