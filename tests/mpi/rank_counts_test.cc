@@ -1,0 +1,62 @@
+// One task, any number of ranks: the same weights, bit for bit.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <numeric>
+
+#include "common/run_contract.h"
+#include "tests/support/run_under_test.h"
+
+namespace muster {
+namespace {
+
+namespace event = contract::event;
+using nlohmann::json;
+using testing::demanding_task;
+using testing::RunUnderTest;
+
+constexpr int kEpochs = 4;
+
+std::string hash_on(int ranks) {
+  RunUnderTest run(demanding_task(ranks, kEpochs));
+  EXPECT_EQ(run.run({"--quiet"}), 0) << run.output();
+  return run.hash();
+}
+
+const std::string& hash_on_one_rank() {
+  static const std::string hash = hash_on(1);
+  return hash;
+}
+
+class RankCount : public ::testing::TestWithParam<int> {};
+
+TEST_P(RankCount, GivesTheSameFinalHash) { EXPECT_EQ(hash_on(GetParam()), hash_on_one_rank()); }
+
+INSTANTIATE_TEST_SUITE_P(Exactness, RankCount, ::testing::Values(2, 3, 4, 5, 8));
+
+class ResumedRankCount : public ::testing::TestWithParam<int> {};
+
+TEST_P(ResumedRankCount, GivesTheSameFinalHashAfterABeginOnFourRanks) {
+  RunUnderTest run(demanding_task(4, kEpochs));
+  run.start();
+  ASSERT_TRUE(run.wait_for([](const json& e) { return e.at("event") == event::kCheckpoint; }))
+      << run.output();
+  ::kill(run.pid(), SIGINT);
+  ASSERT_EQ(run.wait(), contract::kMusterStopped) << run.output();
+
+  run.write_task(demanding_task(GetParam(), kEpochs));
+  ASSERT_EQ(run.run(), 0) << run.output();
+  EXPECT_TRUE(
+      run.wait_for([](const json& e) { return e.at("event") == event::kResumed && e.at("step") > 0; }));
+  EXPECT_EQ(run.hash(), hash_on_one_rank());
+  for (const auto& [epoch, ids] : testing::samples_by_epoch(run.events())) {
+    std::vector<std::int64_t> all(1500);
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(ids, all) << "epoch " << epoch << ": not each sample exactly once";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Exactness, ResumedRankCount, ::testing::Values(1, 2, 3, 5));
+
+}  // namespace
+}  // namespace muster
