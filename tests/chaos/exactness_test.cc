@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 #include <random>
 
@@ -143,6 +144,7 @@ TEST_P(KillSchedule, EndsWithTheWeightsOfAnUndisturbedRun) {
   for (const Kill& kill : kills) text += (text.empty() ? "" : ", ") + to_text(kill);
   SCOPED_TRACE(fmt::format("seed {}, {} ranks: kill {}", seed, ranks, text));
   fmt::print("seed {}, {} ranks: kill {}\n", seed, ranks, text);
+  std::fflush(stdout);
 
   RunUnderTest run(demanding_task(ranks, kEpochs));
   run.start();
