@@ -161,7 +161,7 @@ Shape CollectiveCommunicator::shape_of(std::size_t count, DType dtype) const {
 std::unique_ptr<Work> CollectiveCommunicator::start(MessageHeader header, Schedule schedule, void* output,
                                                     std::vector<const std::byte*> inputs,
                                                     const CollectiveOptions& options) {
-  if (std::optional<Fault> fault = liveness_->fault()) break_with(*std::move(fault));
+  if (const std::optional<Fault> fault = liveness_->fault()) break_with(*fault);
   if (broken_) return refuse(*broken_);
   if (header.count > 0 && output == nullptr)
     return refuse({ErrorCode::kInvalidArgument, fmt::format("rank {}: {} got no memory for {} elements",
@@ -195,8 +195,8 @@ bool CollectiveCommunicator::advance() {
     moved = moved || *progress;
   }
   retire_finished();
-  if (std::optional<Fault> fault = liveness_->fault()) {
-    break_with(*std::move(fault));
+  if (const std::optional<Fault> fault = liveness_->fault()) {
+    break_with(*fault);
     return true;
   }
   if (!moved) judge_waits();
@@ -234,8 +234,8 @@ void CollectiveCommunicator::judge_waits() {
   if (now - last_judged_ < kResolution) return;
   last_judged_ = now;
   for (const auto& operation : pending_) {
-    if (std::optional<Fault> fault = judge(*operation, now)) {
-      break_with(*std::move(fault));
+    if (const std::optional<Fault> fault = judge(*operation, now)) {
+      break_with(*fault);
       return;
     }
   }
@@ -269,7 +269,7 @@ Fault CollectiveCommunicator::deadline_fault(const Operation& operation) {
           blamed.size() == 1 ? std::optional<int>(blamed.front()) : std::nullopt};
 }
 
-void CollectiveCommunicator::break_with(Fault fault) {
+void CollectiveCommunicator::break_with(const Fault& fault) {
   if (broken_) return;
   liveness_->report(fault);
   // If the group had a fault already, that one is the cause.

@@ -16,7 +16,7 @@
 
 namespace muster::comm {
 
-class CollectiveCommunicator : public Communicator {
+class CollectiveCommunicator final : public Communicator {
  public:
   CollectiveCommunicator(std::unique_ptr<Transport> transport, std::unique_ptr<Liveness> liveness,
                          const CommunicatorOptions& options);
@@ -63,7 +63,7 @@ class CollectiveCommunicator : public Communicator {
   void judge_waits();
   std::optional<Fault> judge(const Operation& operation, Clock::time_point now);
   Fault deadline_fault(const Operation& operation);
-  void break_with(Fault fault);
+  void break_with(const Fault& fault);
   void retire_finished();
   AlignedBuffer take_scratch(std::size_t bytes);
 
