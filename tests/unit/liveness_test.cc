@@ -240,5 +240,10 @@ TEST(NetworkInterface, IsChosenByNameOrRefusedWithTheListOfThoseThereAre) {
   EXPECT_THAT(missing.error().message, HasSubstr("lo (127.0.0.1:0)"));
 }
 
+TEST(NetworkInterface, ALoopbackRouteSaysNothing) {
+  EXPECT_EQ(address_towards("127.0.0.1").error().message, "no route to 127.0.0.1 but over loopback");
+  EXPECT_EQ(address_towards("no.such.host.invalid").error().code, ErrorCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace muster::comm

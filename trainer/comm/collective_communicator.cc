@@ -166,6 +166,10 @@ std::unique_ptr<Work> CollectiveCommunicator::start(MessageHeader header, Schedu
   if (header.count > 0 && output == nullptr)
     return refuse({ErrorCode::kInvalidArgument, fmt::format("rank {}: {} got no memory for {} elements",
                                                             rank(), describe(header), header.count)});
+  if (options.stream != nullptr)
+    return refuse({ErrorCode::kUnavailable,
+                   fmt::format("rank {}: {} on an accelerator's stream; {} works on host memory only", rank(),
+                               describe(header), name_)});
   ++started_;
   liveness_->set_progress(started_);
   Operation::Buffers buffers{static_cast<std::byte*>(output), std::move(inputs),

@@ -19,8 +19,11 @@ struct CommunicatorOptions {
   std::chrono::milliseconds setup_timeout{120'000};
   // Messages are cut to this length: the unit in which sums and transfers overlap.
   std::size_t segment_bytes = std::size_t{256} << 10;
-  // Network interface for heartbeats between hosts; empty: the first that is up and not loopback.
+  // Network interface for heartbeats between hosts (contract::kNetworkInterface). Empty: the one that routes
+  // to master_address; if that says nothing, the first that is up and not loopback.
   std::string network_interface;
+  // Name or address of a host that all ranks reach (contract::kMasterAddr); may be empty.
+  std::string master_address;
 };
 
 }  // namespace muster::comm

@@ -4,6 +4,7 @@
 #include <ifaddrs.h>
 #include <linux/errqueue.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <unistd.h>
 
@@ -42,6 +43,26 @@ UdpAddress address_of(const ifaddrs& entry) {
     return wrap(*reinterpret_cast<const sockaddr_in*>(entry.ifa_addr));
   return wrap(*reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr));
 }
+
+bool is_loopback(const UdpAddress& address) {
+  if (address.storage.ss_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in&>(address.storage).sin_addr.s_addr) >> 24 == 127;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address.storage).sin6_addr);
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
+  ~FileDescriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
 
 bool set_option(int descriptor, int level, int name) {
   const int on = 1;
@@ -104,6 +125,29 @@ Result<UdpAddress> interface_address(const std::string& interface) {
                 "no network interface is up with an address other hosts can reach; there are: {}", known);
   return fail(ErrorCode::kInvalidArgument, "no network interface '{}' with an IP address; there are: {}",
               interface, known);
+}
+
+Result<UdpAddress> address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* first = nullptr;
+  if (const int problem = ::getaddrinfo(host.c_str(), "9", &hints, &first); problem != 0)
+    return fail(ErrorCode::kNotFound, "cannot look up {}: {}", host, ::gai_strerror(problem));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(first, &::freeaddrinfo);
+  for (const addrinfo* entry = first; entry != nullptr; entry = entry->ai_next) {
+    const FileDescriptor probe(::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    UdpAddress address;
+    address.length = sizeof(address.storage);
+    auto* own = reinterpret_cast<sockaddr*>(&address.storage);
+    // Connecting a UDP socket sends nothing, but picks the route.
+    if (probe.get() < 0 || ::connect(probe.get(), entry->ai_addr, entry->ai_addrlen) != 0 ||
+        ::getsockname(probe.get(), own, &address.length) != 0 || is_loopback(address))
+      continue;
+    if (entry->ai_family == AF_INET) reinterpret_cast<sockaddr_in&>(address.storage).sin_port = 0;
+    if (entry->ai_family == AF_INET6) reinterpret_cast<sockaddr_in6&>(address.storage).sin6_port = 0;
+    return address;
+  }
+  return fail(ErrorCode::kNotFound, "no route to {} but over loopback", host);
 }
 
 Result<UdpSocket> UdpSocket::bind(const UdpAddress& address) {

@@ -29,6 +29,10 @@ UdpAddress loopback_address();
 // empty. kInvalidArgument or kNotFound lists the interfaces there are.
 Result<UdpAddress> interface_address(const std::string& interface);
 
+// The own address (port 0) from which packets to that host would be sent. kNotFound if there is no route, or
+// only a loopback one. Looks the name up, which may take as long as DNS does.
+Result<UdpAddress> address_towards(const std::string& host);
+
 class UdpSocket {
  public:
   static Result<UdpSocket> bind(const UdpAddress& address);
