@@ -26,7 +26,7 @@ struct Implementation {
 };
 
 std::unique_ptr<Device> make_cpu(int threads, bool reorder) {
-  auto device = make_cpu_device({.threads = threads, .always_reorder_weights = reorder});
+  auto device = make_cpu_device({.threads = threads, .library_weight_layout = reorder});
   EXPECT_TRUE(device) << device.error().message;
   return device ? std::move(*device) : nullptr;
 }
@@ -349,7 +349,7 @@ TEST_P(DeviceContract, AllocatesZeroedAlignedMemory) {
 INSTANTIATE_TEST_SUITE_P(
     Devices, DeviceContract,
     ::testing::Values(Implementation{"cpu", [] { return make_cpu(1, false); }},
-                      Implementation{"cpu_reordered_weights", [] { return make_cpu(1, true); }},
+                      Implementation{"cpu_library_layout", [] { return make_cpu(1, true); }},
                       Implementation{"cpu_two_threads", [] { return make_cpu(2, false); }},
                       Implementation{"reference", [] { return make_reference_device(); }}),
     [](const auto& instance) { return instance.param.name; });

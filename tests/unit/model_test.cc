@@ -73,7 +73,7 @@ struct Instance {
 };
 
 std::unique_ptr<device::Device> cpu(int threads = 1, bool reorder = false) {
-  return *device::make_cpu_device({.threads = threads, .always_reorder_weights = reorder});
+  return *device::make_cpu_device({.threads = threads, .library_weight_layout = reorder});
 }
 
 TEST(Model, CpuAgreesWithTheReference) {

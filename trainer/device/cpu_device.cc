@@ -141,7 +141,7 @@ Result<std::unique_ptr<Device>> make_cpu_device(const CpuOptions& options) {
   if (options.threads < 1) {
     return fail(ErrorCode::kInvalidArgument, "threads is {}; it must be at least 1", options.threads);
   }
-  const auto layout = options.always_reorder_weights ? WeightLayout::kLibrary : WeightLayout::kByIsa;
+  const auto layout = options.library_weight_layout ? WeightLayout::kLibrary : WeightLayout::kByIsa;
   MUSTER_ASSIGN(auto linear, DnnlLinear::create(options.threads, layout));
   return std::make_unique<CpuDevice>(std::move(linear));
 }

@@ -10,8 +10,8 @@ namespace muster::device {
 
 struct CpuOptions {
   int threads = 1;  // of matrix products
-  // Lets oneDNN choose the layout in which it reads weights even where the plain one is as quick.
-  bool always_reorder_weights = false;
+  // Lets oneDNN choose the layout in which it reads weights, as it does by default with AVX-512 only.
+  bool library_weight_layout = false;
 };
 
 Result<std::unique_ptr<Device>> make_cpu_device(const CpuOptions& options);

@@ -14,7 +14,10 @@ void relu_forward(const float* x, std::int64_t count, float* y) {
 }
 
 void relu_backward(const float* y, const float* dy, std::int64_t count, float* dx) {
-  for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] > 0.0F ? dy[i] : 0.0F;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float gradient = dy[i];  // read in any case: without a branch the loop becomes vector code
+    dx[i] = y[i] > 0.0F ? gradient : 0.0F;
+  }
 }
 
 void dropout_forward(const float* x, std::int64_t count, double rate, const random::Stream& stream,
@@ -106,7 +109,7 @@ void adamw_step(const AdamWScalars& scalars, std::int64_t count, float* paramete
   const double correction2 = 1.0 - std::pow(scalars.beta2, steps);
   const auto kept = static_cast<float>(1.0 - scalars.learning_rate * scalars.weight_decay);
   const auto step_size = static_cast<float>(scalars.learning_rate / correction1);
-  const auto root2 = static_cast<float>(std::sqrt(correction2));
+  const auto inverse_root2 = static_cast<float>(1.0 / std::sqrt(correction2));
   const auto beta1 = static_cast<float>(scalars.beta1);
   const auto beta2 = static_cast<float>(scalars.beta2);
   const auto rest1 = static_cast<float>(1.0 - scalars.beta1);
@@ -118,7 +121,7 @@ void adamw_step(const AdamWScalars& scalars, std::int64_t count, float* paramete
     const float v = beta2 * exp_avg_sq[i] + rest2 * (g * g);
     exp_avg[i] = m;
     exp_avg_sq[i] = v;
-    parameter[i] = kept * parameter[i] - step_size * (m / (std::sqrt(v) / root2 + epsilon));
+    parameter[i] = kept * parameter[i] - step_size * (m / (std::sqrt(v) * inverse_root2 + epsilon));
   }
 }
 

@@ -17,6 +17,17 @@ using Tag = dnnl::memory::format_tag;
 
 dnnl::memory::desc describe(const Dims& dims, Tag tag) { return {dims, dnnl::memory::data_type::f32, tag}; }
 
+dnnl::memory::desc describe(const Dims& dims, const Dims& strides) {
+  return {dims, dnnl::memory::data_type::f32, strides};
+}
+
+// The smallest odd number of cache lines that holds a row. Rows a power of two apart fall into few of the
+// cache's sets and push each other out.
+std::int64_t padded_row(std::int64_t elements) {
+  constexpr std::int64_t kLine = static_cast<std::int64_t>(kAlignmentBytes) / 4;
+  return (((elements + kLine - 1) / kLine) | 1) * kLine;
+}
+
 dnnl::memory unbound(const dnnl::memory::desc& layout, const dnnl::engine& engine) {
   return {layout, engine, DNNL_MEMORY_NONE};
 }
@@ -29,6 +40,12 @@ Status check(dnnl_status_t status, const char* what) {
 
 Status bind(const dnnl::memory& memory, void* data) {
   return check(dnnl_memory_set_data_handle(memory.get(), data), "dnnl_memory_set_data_handle");
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
 }
 
 const char* isa_text() {
@@ -103,7 +120,7 @@ std::string DnnlLinear::info() const {
   const dnnl_version_t* version = dnnl::version();
   return fmt::format("oneDNN {}.{}.{}, {}, {} thread{}, {} weights", version->major, version->minor,
                      version->patch, isa_text(), threads_, threads_ == 1 ? "" : "s",
-                     library_layout_ ? "blocked" : "plain");
+                     library_layout_ ? "library" : "padded");
 }
 
 // ---- Making primitives ---------------------------------------------------------------------------------
@@ -112,7 +129,9 @@ Result<DnnlLinear::Operation*> DnnlLinear::operation(const Shape& shape) {
   const auto found = operations_.find(shape);
   if (found != operations_.end()) return &found->second;
   try {
-    Operation made = make_operation(shape);
+    Operation made = shape.product == Product::kForward        ? make_forward(shape)
+                     : shape.product == Product::kBackwardData ? make_backward_data(shape)
+                                                               : make_backward_weights(shape);
     const std::size_t scratchpad_bytes = made.scratchpad.get_desc().get_size();
     if (!scratchpad_ || scratchpad_->bytes() < scratchpad_bytes) {
       MUSTER_ASSIGN(scratchpad_, allocate_host_memory(scratchpad_bytes));
@@ -128,73 +147,73 @@ Result<DnnlLinear::Operation*> DnnlLinear::operation(const Shape& shape) {
   }
 }
 
-DnnlLinear::Operation DnnlLinear::make_operation(const Shape& shape) {
+dnnl::memory::desc DnnlLinear::wanted_weights(std::int64_t rows, std::int64_t columns) const {
+  if (library_layout_) return describe({rows, columns}, Tag::any);
+  return describe({rows, columns}, Dims{padded_row(columns), 1});
+}
+
+DnnlLinear::Operation DnnlLinear::make_forward(const Shape& shape) {
+  const auto x = describe({shape.rows, shape.in}, Tag::ab);
+  const auto y = describe({shape.rows, shape.out}, Tag::ab);
+  const auto weights = wanted_weights(shape.in, shape.out);
+  const auto bias = describe({1, shape.out}, Tag::ab);
+  const auto description =
+      shape.bias ? dnnl::matmul::desc(x, weights, bias, y) : dnnl::matmul::desc(x, weights, y);
+  const dnnl::matmul::primitive_desc product(description, user_scratchpad(), engine_);
+
   Operation operation;
-  if (shape.product == Product::kBackwardWeights) {
-    make_backward_weights(shape, operation);
-  } else {
-    make_with_weights(shape, operation);
+  operation.primitive = dnnl::matmul(product);
+  operation.plain_weights = describe({shape.in, shape.out}, Dims{1, shape.in});  // [out, in], transposed
+  operation.wanted_weights = product.weights_desc();
+  operation.input = unbound(x, engine_);
+  operation.weights = unbound(operation.wanted_weights, engine_);
+  operation.output = unbound(y, engine_);
+  operation.arguments = {{DNNL_ARG_SRC, operation.input.get()},
+                         {DNNL_ARG_WEIGHTS, operation.weights.get()},
+                         {DNNL_ARG_DST, operation.output.get()}};
+  if (shape.bias) {
+    operation.bias = unbound(bias, engine_);
+    operation.arguments.push_back({DNNL_ARG_BIAS, operation.bias.get()});
   }
+  finish(operation, product.scratchpad_desc());
   return operation;
 }
 
-void DnnlLinear::make_with_weights(const Shape& shape, Operation& operation) {
-  const auto x = describe({shape.rows, shape.in}, Tag::nc);
-  const auto y = describe({shape.rows, shape.out}, Tag::nc);
-  const auto plain = describe({shape.out, shape.in}, Tag::oi);
-  const auto weights = library_layout_ ? describe({shape.out, shape.in}, Tag::any) : plain;
-  const auto bias = shape.bias ? describe({shape.out}, Tag::x) : dnnl::memory::desc();
+DnnlLinear::Operation DnnlLinear::make_backward_data(const Shape& shape) {
+  const auto dy = describe({shape.rows, shape.out}, Tag::ab);
+  const auto dx = describe({shape.rows, shape.in}, Tag::ab);
+  const dnnl::matmul::primitive_desc product(dnnl::matmul::desc(dy, wanted_weights(shape.out, shape.in), dx),
+                                             user_scratchpad(), engine_);
 
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto forward_description =
-      shape.bias ? dnnl::inner_product_forward::desc(dnnl::prop_kind::forward_training, x, weights, bias, y)
-                 : dnnl::inner_product_forward::desc(dnnl::prop_kind::forward_training, x, weights, y);
-  const dnnl::inner_product_forward::primitive_desc forward(forward_description, attributes, engine_);
-
-  if (shape.product == Product::kBackwardData) {
-    const dnnl::inner_product_backward_data::primitive_desc backward(
-        dnnl::inner_product_backward_data::desc(x, weights, y), attributes, engine_, forward);
-    operation.primitive = dnnl::inner_product_backward_data(backward);
-    operation.weights_layout = backward.weights_desc();
-    operation.input = unbound(y, engine_);
-    operation.output = unbound(x, engine_);
-    operation.arguments = {{DNNL_ARG_DIFF_DST, operation.input.get()},
-                           {DNNL_ARG_DIFF_SRC, operation.output.get()}};
-    finish(operation, backward.scratchpad_desc());
-  } else {
-    operation.primitive = dnnl::inner_product_forward(forward);
-    operation.weights_layout = forward.weights_desc();
-    operation.input = unbound(x, engine_);
-    operation.output = unbound(y, engine_);
-    operation.arguments = {{DNNL_ARG_SRC, operation.input.get()}, {DNNL_ARG_DST, operation.output.get()}};
-    if (shape.bias) {
-      operation.bias = unbound(bias, engine_);
-      operation.arguments.push_back({DNNL_ARG_BIAS, operation.bias.get()});
-    }
-    finish(operation, forward.scratchpad_desc());
-  }
-  operation.packed = operation.weights_layout != plain;
-  operation.weights = unbound(operation.weights_layout, engine_);
-  operation.arguments.push_back({DNNL_ARG_WEIGHTS, operation.weights.get()});
+  Operation operation;
+  operation.primitive = dnnl::matmul(product);
+  operation.plain_weights = describe({shape.out, shape.in}, Tag::ab);
+  operation.wanted_weights = product.weights_desc();
+  operation.input = unbound(dy, engine_);
+  operation.weights = unbound(operation.wanted_weights, engine_);
+  operation.output = unbound(dx, engine_);
+  operation.arguments = {{DNNL_ARG_SRC, operation.input.get()},
+                         {DNNL_ARG_WEIGHTS, operation.weights.get()},
+                         {DNNL_ARG_DST, operation.output.get()}};
+  finish(operation, product.scratchpad_desc());
+  return operation;
 }
 
-void DnnlLinear::make_backward_weights(const Shape& shape, Operation& operation) {
+DnnlLinear::Operation DnnlLinear::make_backward_weights(const Shape& shape) {
   const auto x = describe({shape.rows, shape.in}, Tag::nc);
   const auto dy = describe({shape.rows, shape.out}, Tag::nc);
   const auto dweight = describe({shape.out, shape.in}, Tag::oi);  // gradients lie in plain buckets
-  const auto dbias = shape.bias ? describe({shape.out}, Tag::x) : dnnl::memory::desc();
-
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto dbias = describe({shape.out}, Tag::x);
+  const auto attributes = user_scratchpad();
   const dnnl::inner_product_forward::primitive_desc hint(
       dnnl::inner_product_forward::desc(dnnl::prop_kind::forward_training, x, dweight, dy), attributes,
       engine_);
   const auto description = shape.bias ? dnnl::inner_product_backward_weights::desc(x, dweight, dbias, dy)
                                       : dnnl::inner_product_backward_weights::desc(x, dweight, dy);
-  const dnnl::inner_product_backward_weights::primitive_desc backward(description, attributes, engine_, hint);
-  operation.primitive = dnnl::inner_product_backward_weights(backward);
-  operation.weights_layout = dy;
+  const dnnl::inner_product_backward_weights::primitive_desc product(description, attributes, engine_, hint);
+
+  Operation operation;
+  operation.primitive = dnnl::inner_product_backward_weights(product);
   operation.input = unbound(x, engine_);
   operation.weights = unbound(dy, engine_);
   operation.output = unbound(dweight, engine_);
@@ -205,7 +224,8 @@ void DnnlLinear::make_backward_weights(const Shape& shape, Operation& operation)
     operation.bias = unbound(dbias, engine_);
     operation.arguments.push_back({DNNL_ARG_DIFF_BIAS, operation.bias.get()});
   }
-  finish(operation, backward.scratchpad_desc());
+  finish(operation, product.scratchpad_desc());
+  return operation;
 }
 
 void DnnlLinear::finish(Operation& operation, const dnnl::memory::desc& scratchpad) {
@@ -215,33 +235,37 @@ void DnnlLinear::finish(Operation& operation, const dnnl::memory::desc& scratchp
 
 // ---- Running them --------------------------------------------------------------------------------------
 
-Result<void*> DnnlLinear::weights_for(const Operation& operation, const Tensor& weight,
+DnnlLinear::Copy DnnlLinear::make_copy(Product product, const Operation& operation, const Tensor& weight) {
+  Copy copy;
+  copy.product = product;
+  copy.layout = operation.wanted_weights;
+  copy.plain = dnnl::memory(operation.plain_weights, engine_, weight.data);
+  copy.reordered = dnnl::memory(copy.layout, engine_);
+  copy.reorder = dnnl::reorder(copy.plain, copy.reordered);
+  return copy;
+}
+
+Result<void*> DnnlLinear::weights_for(Product product, const Operation& operation, const Tensor& weight,
                                       ParametersVersion version) {
-  if (!operation.packed) return weight.data;
-  auto& copies = packed_[weight.data];
-  auto copy = std::find_if(copies.begin(), copies.end(), [&](const Packed& candidate) {
-    return candidate.layout == operation.weights_layout;
+  if (operation.wanted_weights == operation.plain_weights) return weight.data;
+  std::vector<Copy>& copies = copies_[weight.data];
+  auto copy = std::find_if(copies.begin(), copies.end(), [&](const Copy& candidate) {
+    return candidate.product == product && candidate.layout == operation.wanted_weights;
   });
   try {
     if (copy == copies.end()) {
-      const auto plain = describe({weight.shape[0], weight.shape[1]}, Tag::oi);
-      Packed made;
-      made.layout = operation.weights_layout;
-      made.plain = dnnl::memory(plain, engine_, weight.data);
-      made.packed = dnnl::memory(made.layout, engine_);
-      made.reorder = dnnl::reorder(made.plain, made.packed);
-      copies.push_back(std::move(made));
+      copies.push_back(make_copy(product, operation, weight));
       copy = std::prev(copies.end());
     }
     if (version == 0 || copy->version != version) {
-      copy->reorder.execute(stream_, copy->plain, copy->packed);
+      copy->reorder.execute(stream_, copy->plain, copy->reordered);
       copy->version = version;
     }
   } catch (const dnnl::error& error) {
     return fail(ErrorCode::kInternal, "oneDNN cannot reorder a weight of [{}, {}]: {}", weight.shape[0],
                 weight.shape[1], error.what());
   }
-  return copy->packed.get_data_handle();
+  return copy->reordered.get_data_handle();
 }
 
 Status DnnlLinear::run(Operation& operation) {
@@ -258,7 +282,7 @@ Status DnnlLinear::forward(const Tensor& x, const Tensor& weight, const Tensor& 
   const ThreadCount thread_count(threads_);
   MUSTER_ASSIGN(Operation * op,
                 operation({Product::kForward, x.shape[0], x.shape[1], y.shape[1], bool(bias)}));
-  MUSTER_ASSIGN(void* weights, weights_for(*op, weight, version));
+  MUSTER_ASSIGN(void* weights, weights_for(Product::kForward, *op, weight, version));
   MUSTER_TRY(bind(op->input, x.data));
   MUSTER_TRY(bind(op->weights, weights));
   if (bias) MUSTER_TRY(bind(op->bias, bias.data));
@@ -271,7 +295,7 @@ Status DnnlLinear::backward_data(const Tensor& dy, const Tensor& weight, Paramet
   const ThreadCount thread_count(threads_);
   MUSTER_ASSIGN(Operation * op,
                 operation({Product::kBackwardData, dy.shape[0], dx.shape[1], dy.shape[1], false}));
-  MUSTER_ASSIGN(void* weights, weights_for(*op, weight, version));
+  MUSTER_ASSIGN(void* weights, weights_for(Product::kBackwardData, *op, weight, version));
   MUSTER_TRY(bind(op->input, dy.data));
   MUSTER_TRY(bind(op->weights, weights));
   MUSTER_TRY(bind(op->output, dx.data));

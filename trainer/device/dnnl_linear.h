@@ -1,9 +1,10 @@
-// The linear layer's three matrix products through oneDNN's inner-product primitives. Used by the cpu device
-// only; this is the one header (besides its .cc) that knows oneDNN.
+// The linear layer's three matrix products through oneDNN. Used by the cpu device only; this is the one
+// header (besides its .cc) that knows oneDNN.
 //
-// Primitives are made once for each shape and kept. Where oneDNN's kernels want weights in a blocked layout
-// (AVX-512), a reordered copy is kept as long as the ParametersVersion stays the same; elsewhere its kernels
-// read the plain layout as quickly. Results are those of the plain layout: [out, in], fp32, contiguous.
+// Primitives are made once for each shape and kept. Products that read weights read a reordered copy, kept as
+// long as the ParametersVersion stays the same: shards have few rows, so reading the weights is most of the
+// work, and it is up to twice as quick from a layout without power-of-two strides. Results do not depend on
+// whether a copy was kept. Gradients come out in the plain layout: [out, in], contiguous.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@
 namespace muster::device {
 
 enum class WeightLayout : std::uint8_t {
-  kByIsa,    // kLibrary with AVX-512, else kPlain
-  kPlain,    // products read the plain layout
-  kLibrary,  // products read the layout that oneDNN prefers
+  kByIsa,    // kLibrary with AVX-512, else kPadded
+  kPadded,   // row-major, rows an odd number of cache lines long
+  kLibrary,  // what oneDNN prefers; blocked, with AVX-512
 };
 
 class DnnlLinear {
@@ -33,7 +34,7 @@ class DnnlLinear {
   Status backward_data(const Tensor& dy, const Tensor& weight, ParametersVersion version, const Tensor& dx);
   Status backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dweight, const Tensor& dbias);
 
-  // "oneDNN 2.6.3, AVX2, 1 thread, plain weights"
+  // "oneDNN 2.6.3, AVX2, 1 thread, padded weights"
   std::string info() const;
 
  private:
@@ -51,33 +52,39 @@ class DnnlLinear {
   // A primitive with its argument list, ready to run but for the addresses.
   struct Operation {
     dnnl::primitive primitive;
-    dnnl::memory input;    // x or dy
-    dnnl::memory weights;  // weight, or x's partner dy in kBackwardWeights
+    dnnl::memory input;    // x; dy in kBackwardData
+    dnnl::memory weights;  // dy in kBackwardWeights
     dnnl::memory bias;
     dnnl::memory output;
     dnnl::memory scratchpad;
-    dnnl::memory::desc weights_layout;
-    bool packed = false;  // weights_layout is not the plain one
+    dnnl::memory::desc plain_weights;   // the caller's layout, as this product sees it
+    dnnl::memory::desc wanted_weights;  // the layout that the primitive reads
     std::vector<dnnl_exec_arg_t> arguments;
   };
 
-  // A weight tensor in another layout.
-  struct Packed {
+  // A weight tensor in the layout that one kind of product reads.
+  struct Copy {
+    Product product;
     dnnl::memory::desc layout;
     ParametersVersion version = 0;
     dnnl::memory plain;
-    dnnl::memory packed;
+    dnnl::memory reordered;
     dnnl::reorder reorder;
   };
 
   DnnlLinear(int threads, WeightLayout layout, dnnl::engine engine, dnnl::stream stream);
 
   Result<Operation*> operation(const Shape& shape);
-  Operation make_operation(const Shape& shape);
-  void make_backward_weights(const Shape& shape, Operation& operation);
-  void make_with_weights(const Shape& shape, Operation& operation);
+  // These throw dnnl::error.
+  Operation make_forward(const Shape& shape);
+  Operation make_backward_data(const Shape& shape);
+  Operation make_backward_weights(const Shape& shape);
+  dnnl::memory::desc wanted_weights(std::int64_t rows, std::int64_t columns) const;
   void finish(Operation& operation, const dnnl::memory::desc& scratchpad);
-  Result<void*> weights_for(const Operation& operation, const Tensor& weight, ParametersVersion version);
+
+  Result<void*> weights_for(Product product, const Operation& operation, const Tensor& weight,
+                            ParametersVersion version);
+  Copy make_copy(Product product, const Operation& operation, const Tensor& weight);
   Status run(Operation& operation);
 
   int threads_;
@@ -86,7 +93,7 @@ class DnnlLinear {
   dnnl::stream stream_;
   std::unique_ptr<Memory> scratchpad_;
   std::map<Shape, Operation> operations_;
-  std::map<const void*, std::vector<Packed>> packed_;
+  std::map<const void*, std::vector<Copy>> copies_;
 };
 
 }  // namespace muster::device
