@@ -12,7 +12,8 @@ std::vector<std::string> list_devices() {
   auto cpu = make_cpu_device({});
   lines.push_back(cpu ? (*cpu)->info() : "cpu: " + cpu.error().message);
   lines.push_back(make_reference_device()->info());
-  lines.push_back(fmt::format("cuda: training is not available yet; {}", fmt::join(cuda_lines(), "; ")));
+  lines.push_back(fmt::format("cuda: training on CUDA devices is not available in this version; {}",
+                              fmt::join(cuda_lines(), "; ")));
   return lines;
 }
 
