@@ -121,6 +121,7 @@ Result<RunDirectory> create_run(const Plan& plan, const std::string& task_text, 
   if (status) status = index_run(run, ops);
   if (status) return run;
   // Best effort: the error that matters is the first one.
+  static_cast<void>(forget_run(info.run_id));
   static_cast<void>(remove_tree(ops, staged.path));
   static_cast<void>(remove_tree(ops, run.path));
   return tl::unexpected<Error>(std::move(status).error());
