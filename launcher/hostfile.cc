@@ -184,10 +184,4 @@ Result<std::vector<Host>> place_workers(const std::vector<Host>& hosts, int work
       capacity, ranks_per_worker, workers);
 }
 
-std::string hostfile_text(const std::vector<Host>& hosts) {
-  std::string text;
-  for (const Host& host : hosts) text += fmt::format("{} slots={}\n", host.name, host.slots);
-  return text;
-}
-
 }  // namespace muster

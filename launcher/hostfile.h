@@ -29,7 +29,4 @@ Result<std::vector<Host>> load_hostfile(const std::filesystem::path& path);
 // `slots`. kUnavailable if they hold fewer than `workers`; then the message says how many they hold.
 Result<std::vector<Host>> place_workers(const std::vector<Host>& hosts, int workers, int ranks_per_worker);
 
-// The text of a host file with these slots.
-std::string hostfile_text(const std::vector<Host>& hosts);
-
 }  // namespace muster

@@ -71,12 +71,15 @@ void refuse_schedule(const TaskSpec& spec, Findings& findings) {
   findings.add("schedule.spare_workers", schedule.spare_workers != 0,
                fmt::format("found {}; `muster run` holds no spare workers yet: remove the key, or make it 0",
                            schedule.spare_workers));
-  const bool forwarded = schedule.stop_signal == "SIGUSR1" || schedule.stop_signal == "SIGUSR2";
+}
+
+// On this machine ranks are signalled one by one; on others mpirun has to pass the signal on.
+void refuse_stop_signal(const TaskSpec& spec, Findings& findings) {
+  const std::string& signal = spec.schedule.stop_signal;
   findings.add(
-      "schedule.stop_signal", !forwarded,
-      fmt::format("found {}, on which mpirun ends the ranks instead of passing it on: make it SIGUSR1 or "
-                  "SIGUSR2",
-                  schedule.stop_signal));
+      "schedule.stop_signal", signal != "SIGUSR1" && signal != "SIGUSR2",
+      fmt::format("found {}, which mpirun does not pass on to other hosts: make it SIGUSR1 or SIGUSR2",
+                  signal));
 }
 
 void refuse_trainer(const TaskSpec& spec, Findings& findings) {
@@ -100,7 +103,7 @@ void refuse_hooks(const TaskSpec& spec, Findings& findings) {
 
 }  // namespace
 
-std::vector<std::string> refusals(const TaskSpec& spec) {
+std::vector<std::string> refusals(const TaskSpec& spec, bool on_this_machine) {
   Findings findings(spec);
   findings.add(
       "image", !spec.image.empty(),
@@ -116,6 +119,7 @@ std::vector<std::string> refusals(const TaskSpec& spec) {
       "make it false");
   refuse_resources(spec, findings);
   refuse_schedule(spec, findings);
+  if (!on_this_machine) refuse_stop_signal(spec, findings);
   refuse_trainer(spec, findings);
   refuse_hooks(spec, findings);
   return findings.lines();

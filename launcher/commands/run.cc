@@ -11,6 +11,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/mpirun_launcher.h"
 #include "launcher/plan_options.h"
+#include "launcher/preflight.h"
 #include "launcher/process_tree.h"
 #include "launcher/rank_logs.h"
 #include "launcher/run_loop.h"
@@ -148,6 +149,7 @@ Result<int> run_task(const RunCommand& command) {
   MUSTER_ASSIGN(const TaskSpec spec, load_task_file(command.file));
   MUSTER_ASSIGN(const PlanOptions options, plan_options_here(command.request));
   MUSTER_ASSIGN(const Plan plan, make_plan(spec, options));
+  MUSTER_TRY(check_inputs(plan));
   const std::unique_ptr<Scheduler> scheduler = make_local_scheduler();
   MUSTER_ASSIGN(const Allocation allocation, scheduler->allocate(plan));
   Console console(command.output);

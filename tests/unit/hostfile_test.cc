@@ -76,11 +76,5 @@ TEST(Placement, RefusesMoreThanTheHostsHold) {
       "hosts, or lower num_workers");
 }
 
-TEST(Placement, WritesAHostFileThatReadsBack) {
-  const std::vector<Host> hosts{{"a", 2}, {"b.c", 5}};
-  EXPECT_EQ(hostfile_text(hosts), "a slots=2\nb.c slots=5\n");
-  EXPECT_EQ(parse(hostfile_text(hosts)), hosts);
-}
-
 }  // namespace
 }  // namespace muster

@@ -272,7 +272,7 @@ TEST(Refusal, NamesEveryKeyWithItsPlace) {
 TEST(Refusal, CoversScheduleNetworkHooksAndTrainer) {
   EXPECT_EQ(
       refusal_of(kHead + "num_workers: 2\nschedule:\n  min_workers: 1\n  max_workers: 3\n  spare_workers: 1\n"
-                         "  stop_signal: SIGTERM\nnetwork: {rdma: true}\nhooks: {after: x}\n"),
+                         "network: {rdma: true}\nhooks: {after: x}\n"),
       "task.yaml:5:3: schedule.min_workers: found 1; `muster run` cannot go on with fewer workers yet: "
       "remove "
       "the key, or make it num_workers, which is 2\n"
@@ -280,15 +280,26 @@ TEST(Refusal, CoversScheduleNetworkHooksAndTrainer) {
       "make it num_workers, which is 2\n"
       "task.yaml:7:3: schedule.spare_workers: found 1; `muster run` holds no spare workers yet: remove the "
       "key, or make it 0\n"
-      "task.yaml:8:3: schedule.stop_signal: found SIGTERM, on which mpirun ends the ranks instead of passing "
-      "it on: make it SIGUSR1 or SIGUSR2\n"
-      "task.yaml:9:11: network.rdma: found true; `muster run` cannot promise RDMA: remove the key (Open MPI "
+      "task.yaml:8:11: network.rdma: found true; `muster run` cannot promise RDMA: remove the key (Open MPI "
       "then uses it if it can), or make it false\n"
-      "task.yaml:10:9: hooks.after: found a hook; `muster run` does not run hooks yet: remove the key");
+      "task.yaml:9:9: hooks.after: found a hook; `muster run` does not run hooks yet: remove the key");
   EXPECT_EQ(
       refusal_of(kTrainer + "trainer:\n  epochs: 1\n  precision: bf16\n"),
       "task.yaml:6:3: trainer.precision: found 'bf16'; muster-train computes in fp32 only as yet: make it "
       "fp32");
+}
+
+TEST(Refusal, OtherHostsGetOnlySignalsThatMpirunPassesOn) {
+  const TaskSpec spec = parse(kHead + "schedule: {stop_signal: SIGTERM}\n");
+  EXPECT_TRUE(make_plan(spec, options()));
+  PlanOptions with = options();
+  with.hosts = {{"a", 1}};
+  const auto plan = make_plan(spec, with);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message,
+            "task.yaml:3:12: schedule.stop_signal: found SIGTERM, which mpirun does not pass on to other "
+            "hosts: make "
+            "it SIGUSR1 or SIGUSR2");
 }
 
 TEST(Refusal, SparesWhatAsksForNothing) {

@@ -1,0 +1,96 @@
+#include "launcher/preflight.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace muster {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class Findings {
+ public:
+  void missing(std::string line) {
+    something_missing_ = true;
+    lines_.push_back(std::move(line));
+  }
+  void forbidden(std::string line) { lines_.push_back(std::move(line)); }
+
+  Status status() const {
+    if (lines_.empty()) return {};
+    return fail(something_missing_ ? ErrorCode::kNotFound : ErrorCode::kUnavailable, "{}",
+                fmt::join(lines_, "\n"));
+  }
+
+ private:
+  bool something_missing_ = false;
+  std::vector<std::string> lines_;
+};
+
+bool is_executable_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
+}
+
+// The task's own PATH is the one that counts.
+std::string search_path(const Plan& plan) {
+  for (const EnvironmentVariable& variable : plan.environment) {
+    if (variable.name == "PATH") return variable.value;
+  }
+  const char* path = std::getenv("PATH");
+  return path == nullptr ? "" : path;
+}
+
+bool is_on_path(const std::string& command, const std::string& path) {
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const std::string folder = path.substr(begin, end - begin);
+    if (is_executable_file((folder.empty() ? "." : folder) + "/" + command)) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+void check_program(const Plan& plan, Findings& findings) {
+  const std::string& program = plan.argv.front();
+  std::error_code ignored;
+  if (program.find('/') == std::string::npos) {
+    if (!is_on_path(program, search_path(plan))) {
+      findings.missing(fmt::format("entry_point: no command '{}' on PATH", program));
+    }
+  } else if (!fs::exists(program, ignored)) {
+    findings.missing(fmt::format("entry_point: no file {}", program));
+  } else if (!is_executable_file(program)) {
+    findings.forbidden(fmt::format("entry_point: {} cannot be executed; `chmod +x` it", program));
+  }
+  const bool is_script = program == "python3" && plan.argv.size() > 1;
+  if (!is_script) return;
+  const std::string& script = plan.argv[1];
+  if (!fs::exists(script, ignored)) {
+    findings.missing(fmt::format("entry_point: no file {}", script));
+  } else if (access(script.c_str(), R_OK) != 0) {
+    findings.forbidden(fmt::format("entry_point: {} cannot be read", script));
+  }
+}
+
+}  // namespace
+
+Status check_inputs(const Plan& plan) {
+  Findings findings;
+  if (!plan.hosts.empty()) return {};
+  check_program(plan, findings);
+  std::error_code ignored;
+  if (!plan.data_path.empty() && !fs::exists(plan.data_path, ignored)) {
+    findings.missing(fmt::format("data_path: nothing at {}", plan.data_path));
+  }
+  return findings.status();
+}
+
+}  // namespace muster
