@@ -45,17 +45,26 @@ std::string difference_text(const std::vector<FingerprintDifference>& difference
   return text;
 }
 
+// kAlreadyExists means one thing to our caller: that somebody holds the lease.
+tl::unexpected<Error> not_the_lease(Error error) {
+  if (error.code == ErrorCode::kAlreadyExists) error.code = ErrorCode::kIo;
+  return tl::unexpected<Error>(std::move(error));
+}
+
 Result<SelectedRun> make_run(const Plan& plan, const std::string& task_text) {
-  MUSTER_ASSIGN(RunDirectory run, create_run(plan, task_text));
-  MUSTER_ASSIGN(Lease lease, Lease::acquire(run.path));
-  return SelectedRun{std::move(run), std::move(lease), {}, true, {}};
+  Result<RunDirectory> run = create_run(plan, task_text);
+  if (!run) return not_the_lease(std::move(run).error());
+  MUSTER_ASSIGN(Lease lease, Lease::acquire(run->path));
+  return SelectedRun{*std::move(run), std::move(lease), {}, true, {}};
 }
 
 }  // namespace
 
 Result<SelectedRun> select_run(const Plan& plan, const std::string& task_text,
                                const RunSelectionOptions& options) {
-  MUSTER_TRY(make_directories(posix_file_ops(), plan.checkpoint_root));
+  if (Status made = make_directories(posix_file_ops(), plan.checkpoint_root); !made) {
+    return not_the_lease(std::move(made).error());
+  }
   const UniqueFd lock = lock_checkpoint_root(plan.checkpoint_root);
   if (options.start_new) return make_run(plan, task_text);
   MUSTER_ASSIGN(std::optional<RunDirectory> found, find_run(plan));
