@@ -10,7 +10,10 @@ namespace muster {
 struct SourcePosition {
   int line = 1;
   int column = 1;
-  auto operator<=>(const SourcePosition&) const = default;
+  bool operator==(const SourcePosition&) const = default;
+  bool operator<(const SourcePosition& other) const {
+    return line != other.line ? line < other.line : column < other.column;
+  }
 };
 
 class Diagnostics {

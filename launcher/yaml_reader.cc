@@ -46,7 +46,8 @@ std::string ReadContext::suggestion(const std::string& group, const std::string&
   }
   for (const auto& [other_group, names] : known_) {
     if (!names.contains(key)) continue;
-    return other_group.empty() ? key + "' at the top level, not in '" + group : other_group + "." + key;
+    if (!other_group.empty()) return fmt::format("{}.{}", other_group, key);
+    return fmt::format("{}' at the top level, not in '{}", key, group);
   }
   return "";
 }

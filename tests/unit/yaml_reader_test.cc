@@ -7,7 +7,6 @@
 namespace muster {
 namespace {
 
-using ::testing::ElementsAre;
 
 TEST(YamlDocument, KnowsPlacesAndQuotes) {
   Diagnostics diagnostics("f");
