@@ -10,7 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "common/clock.h"
 #include "launcher/guard.h"
@@ -25,6 +27,8 @@ using std::chrono::seconds;
 // mpirun's own clearing away (its daemons on other nodes, session files) takes about a second after SIGTERM.
 constexpr milliseconds kTermWait{3000};
 constexpr seconds kSweepWait{30};
+// How often the guard looks for processes that outlived their rank.
+constexpr milliseconds kLookInterval{1000};
 
 struct GuardState {
   int control = -1;
@@ -33,6 +37,7 @@ struct GuardState {
   ExitStatus status;
   bool ending = false;
   Deadline term_deadline = Deadline::after(milliseconds(0));
+  bool only_orphans_before = false;
 };
 
 void report(int control, const std::string& message) {
@@ -123,17 +128,56 @@ void obey(GuardState& state) {
   }
 }
 
+// The orphans that this process has inherited as a subreaper: what the ranks double-forked.
+std::vector<pid_t> orphans(const GuardState& state) {
+  // One small file, where the kernel has it, instead of all of /proc.
+  std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+  std::vector<pid_t> found;
+  if (children) {
+    for (pid_t pid = 0; children >> pid;) found.push_back(pid);
+  } else {
+    found = children_of(::getpid());
+  }
+  std::erase(found, state.command);
+  // A daemon of Open MPI's own is no leftover of a rank.
+  std::erase_if(found, [](pid_t pid) {
+    std::ifstream in("/proc/" + std::to_string(pid) + "/comm");
+    std::string name;
+    return std::getline(in, name) && name == "orted";
+  });
+  return found;
+}
+
+// mpirun waits for the end of the ranks' output, and a daemon that holds on to it keeps mpirun waiting for
+// ever. Once mpirun has no child any more, at two looks in a row, what is left are such daemons.
+void end_lone_orphans(GuardState& state) {
+  const std::vector<pid_t> left = orphans(state);
+  const bool only_orphans = !left.empty() && children_of(state.command).empty();
+  if (only_orphans && state.only_orphans_before) {
+    for (const pid_t orphan : left) {
+      for (const pid_t pid : descendants_of(orphan)) ::kill(pid, SIGKILL);
+      ::kill(orphan, SIGKILL);
+    }
+  }
+  state.only_orphans_before = only_orphans;
+}
+
 void watch(GuardState& state, int signals) {
+  Deadline next_look = Deadline::after(kLookInterval);
   while (state.command_alive && !(state.ending && state.term_deadline.expired())) {
     std::array<pollfd, 2> entries{pollfd{signals, POLLIN, 0},
                                   pollfd{state.ending ? -1 : state.control, POLLIN, 0}};
-    const int timeout_ms = state.ending ? static_cast<int>(state.term_deadline.remaining().count()) : -1;
-    ::poll(entries.data(), entries.size(), timeout_ms);
+    const Deadline& next = state.ending ? state.term_deadline : next_look;
+    ::poll(entries.data(), entries.size(), static_cast<int>(next.remaining().count()));
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) > 0) {
     }
     reap(state);
     if (entries[1].revents != 0) obey(state);
+    if (state.command_alive && !state.ending && next_look.expired()) {
+      end_lone_orphans(state);
+      next_look = Deadline::after(kLookInterval);
+    }
   }
 }
 

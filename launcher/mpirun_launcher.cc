@@ -20,7 +20,8 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
-constexpr int kReadsPerTurn = 8;  // so that a flood of output does not keep the supervisor from its other work
+constexpr int kReadsPerTurn =
+    8;  // so that a flood of output does not keep the supervisor from its other work
 
 bool mpirun_forwards(int signal) { return signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGALRM; }
 
@@ -31,7 +32,8 @@ struct Pipe {
 
 Result<Pipe> make_pipe() {
   std::array<int, 2> fds{-1, -1};
-  if (::pipe2(fds.data(), O_CLOEXEC) != 0) return fail(ErrorCode::kIo, "cannot make a pipe: {}", errno_text(errno));
+  if (::pipe2(fds.data(), O_CLOEXEC) != 0)
+    return fail(ErrorCode::kIo, "cannot make a pipe: {}", errno_text(errno));
   ::fcntl(fds[0], F_SETFL, O_NONBLOCK);
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
@@ -61,7 +63,8 @@ struct OutputStream {
 
 class MpirunAttempt final : public LaunchedAttempt {
  public:
-  MpirunAttempt(int generation, int stop_signal, Guard guard, UniqueFd epoll, OutputStream out, OutputStream err)
+  MpirunAttempt(int generation, int stop_signal, Guard guard, UniqueFd epoll, OutputStream out,
+                OutputStream err)
       : generation_(generation),
         stop_signal_(stop_signal),
         guard_(std::move(guard)),
@@ -74,6 +77,10 @@ class MpirunAttempt final : public LaunchedAttempt {
   int exit_fd() const override { return guard_.fd(); }
 
   bool read_output(const LineSink& sink) override {
+    if (!guard_.start_error().empty() && !start_error_told_) {
+      start_error_told_ = true;
+      sink(-1, true, "cannot start mpirun: " + guard_.start_error());
+    }
     const bool out_open = out_.read(sink);
     const bool err_open = err_.read(sink);
     return out_open || err_open;
@@ -82,7 +89,8 @@ class MpirunAttempt final : public LaunchedAttempt {
   std::optional<ExitStatus> poll_exit() override { return guard_.poll(); }
 
   Status send_stop() override {
-    return mpirun_forwards(stop_signal_) ? guard_.signal_command(stop_signal_) : guard_.signal_children(stop_signal_);
+    return mpirun_forwards(stop_signal_) ? guard_.signal_command(stop_signal_)
+                                         : guard_.signal_children(stop_signal_);
   }
 
   void kill() override { guard_.kill(); }
@@ -94,6 +102,7 @@ class MpirunAttempt final : public LaunchedAttempt {
   UniqueFd epoll_;  // over both streams, so that one descriptor stands for "output"
   OutputStream out_;
   OutputStream err_;
+  bool start_error_told_ = false;
 };
 
 Status watch(int epoll, int fd) {
@@ -148,7 +157,8 @@ class MpirunLauncher final : public ProcessLauncher {
   }
 
  private:
-  static Status write_attempt_files(const Plan& plan, const RunDirectory& run, const AttemptRequest& request) {
+  static Status write_attempt_files(const Plan& plan, const RunDirectory& run,
+                                    const AttemptRequest& request) {
     FileOps& files = posix_file_ops();
     const std::filesystem::path directory = run.attempt(request.generation);
     MUSTER_TRY(make_directories(files, directory));
@@ -158,7 +168,8 @@ class MpirunLauncher final : public ProcessLauncher {
     return publish_file(files, directory / "hostfile", hostfile_of(request.hosts));
   }
 
-  // mpirun and its daemons carry the run's id too, so that leftovers of a run can be told from other processes.
+  // mpirun and its daemons carry the run's id too, so that leftovers of a run can be told from other
+  // processes.
   static std::vector<std::string> mpirun_environment(const RunDirectory& run, const AttemptRequest& request) {
     std::vector<std::string> own;
     for (char** entry = environ; *entry != nullptr; ++entry) own.emplace_back(*entry);

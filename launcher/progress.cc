@@ -133,28 +133,28 @@ std::string Progress::line(double now_s, std::size_t columns) const {
   return cut(fmt::format("{}", fmt::join(parts, " · ")), columns);
 }
 
-std::string format_outcome(const RunOutcome& summary) {
-  const RunHistory& history = summary.history;
+std::string format_outcome(const RunOutcome& outcome) {
+  const RunHistory& history = outcome.history;
   Table table;
-  table.add("run", summary.run_id);
+  table.add("run", outcome.run_id);
   add_results(table, history);
   if (history.last_step >= 0) table.add("steps", std::to_string(history.last_step));
   table.add("attempts", std::to_string(history.attempts));
   table.add("wall time", format_duration(history.wall_s));
   table.add("checkpoint", history.last_checkpoint);
-  table.add("journal", summary.journal);
-  table.add("logs", summary.logs);
-  std::string text = fmt::format("muster: {}\n", summary.state) + table.text();
-  if (summary.state == "done") return text;
-  text += fmt::format("\nwhy: {}\n", printable(summary.explanation));
-  if (!summary.failed_output.empty()) {
+  table.add("journal", outcome.journal);
+  table.add("logs", outcome.logs);
+  std::string text = fmt::format("muster: {}\n", outcome.state) + table.text();
+  if (outcome.state == "done") return text;
+  text += fmt::format("\nwhy: {}\n", printable(outcome.explanation));
+  if (!outcome.failed_output.empty()) {
     text +=
         fmt::format("last lines of {} ({}):\n",
-                    summary.failed_rank < 0 ? "the launcher" : fmt::format("rank {}", summary.failed_rank),
-                    summary.failed_log);
-    for (const std::string& line : summary.failed_output) text += "  | " + printable(line) + "\n";
+                    outcome.failed_rank < 0 ? "the launcher" : fmt::format("rank {}", outcome.failed_rank),
+                    outcome.failed_log);
+    for (const std::string& line : outcome.failed_output) text += "  | " + printable(line) + "\n";
   }
-  text += fmt::format("exit code: {}\n", summary.exit_code);
+  text += fmt::format("exit code: {}\n", outcome.exit_code);
   return text;
 }
 

@@ -58,7 +58,7 @@ struct RunOutcome {
 };
 
 // The table at the end of a run, newline-terminated.
-std::string format_outcome(const RunOutcome& summary);
+std::string format_outcome(const RunOutcome& outcome);
 
 enum class OutputMode { kNormal, kQuiet, kJson };
 
@@ -75,7 +75,7 @@ class Console {
   void event(const nlohmann::json& event);
   // Draws if it is time to; `now_s` is any steady clock.
   void progress(const Progress& progress, double now_s);
-  void summary(const RunOutcome& summary);
+  void outcome(const RunOutcome& outcome);
   // How often progress() should be called.
   double interval_s() const { return terminal_ ? 0.2 : 1.0; }
 

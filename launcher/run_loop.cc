@@ -367,13 +367,17 @@ void RunLoop::report_log_trouble() {
 
 }  // namespace
 
-BlockedStopSignals::BlockedStopSignals() {
+StopSignals::StopSignals() {
   sigemptyset(&set_);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set_, signal);
   ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  pipe_before_ = ::signal(SIGPIPE, SIG_IGN);
 }
 
-BlockedStopSignals::~BlockedStopSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+StopSignals::~StopSignals() {
+  ::signal(SIGPIPE, pipe_before_);
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 Result<RunLoopResult> run_supervised(RunLoopParts parts) { return RunLoop(std::move(parts)).run(); }
 

@@ -21,18 +21,21 @@
 
 namespace muster {
 
-// While it lives, SIGINT, SIGTERM and SIGHUP wait to be read (signalfd) instead of ending the process.
-class BlockedStopSignals {
+// While it lives, the signals that ask muster to stop (SIGINT, SIGTERM, SIGHUP, and what batch systems send
+// as a notice: SIGUSR1, SIGUSR2) wait to be read (signalfd) instead of ending the process, and SIGPIPE is
+// ignored: a closed terminal or pipe does not end a run.
+class StopSignals {
  public:
-  BlockedStopSignals();
-  ~BlockedStopSignals();
-  BlockedStopSignals(const BlockedStopSignals&) = delete;
-  BlockedStopSignals& operator=(const BlockedStopSignals&) = delete;
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
   const sigset_t& set() const { return set_; }
 
  private:
   sigset_t set_{};
   sigset_t before_{};
+  void (*pipe_before_)(int) = nullptr;
 };
 
 // Everything the loop works with; all of it outlives the loop.
@@ -45,7 +48,7 @@ struct RunLoopParts {
   Lease& lease;
   JournalWriter& journal;
   Console& console;
-  const BlockedStopSignals& signals;
+  const StopSignals& signals;
   std::uint64_t log_bytes_max;
   supervise::Options supervision;
 };

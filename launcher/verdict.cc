@@ -33,6 +33,14 @@ std::string clipped(const std::string& text) {
   return text.size() <= kMax ? text : text.substr(0, kMax) + "…";
 }
 
+// ": " and the last line that says something, if there is one.
+std::string last_words(const std::vector<std::string>& lines) {
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
+    return line.find_first_not_of("- ") != std::string::npos;
+  });
+  return last == lines.rend() ? "" : ": " + clipped(*last);
+}
+
 Verdict ended_by_muster(const Evidence& evidence) {
   switch (evidence.killed) {
     case KillReason::kUser:
@@ -212,7 +220,8 @@ Verdict from_launcher_status(const Evidence& evidence) {
             -1,
             "",
             contract::kMusterUnavailable,
-            fmt::format("the launcher ended with {} before any rank had started", code),
+            fmt::format("the launcher ended with {} before any rank had started{}", code,
+                        last_words(evidence.launcher_lines)),
             Budget::kLauncherError};
   }
   if (code == 1) {

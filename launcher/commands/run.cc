@@ -1,6 +1,8 @@
 // muster run FILE: plans the task, finds or makes its run, and supervises it to its end.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -93,32 +95,47 @@ Status open_run(const SelectedRun& selected, const Plan& plan, const std::string
   return update_run(selected.run, plan, task_text);
 }
 
-RunOutcome summary_of(const RunDirectory& run, RunHistory history) {
-  RunOutcome summary;
-  summary.run_id = run.run_id;
-  summary.state = history.state;
-  summary.exit_code = history.exit_code;
-  summary.journal = run.journal().string();
-  summary.logs = run.logs(history.attempts).string();
-  summary.history = std::move(history);
-  return summary;
+RunOutcome outcome_of(const RunDirectory& run, RunHistory history) {
+  RunOutcome outcome;
+  outcome.run_id = run.run_id;
+  outcome.state = history.state;
+  outcome.exit_code = history.exit_code;
+  outcome.journal = run.journal().string();
+  outcome.logs = run.logs(history.attempts).string();
+  outcome.history = std::move(history);
+  return outcome;
 }
 
-supervise::Options supervision_of(const Plan& plan, const RunHistory& history) {
+// The journal may lack an attempt (a full disk); its files are there all the same, and must not be used
+// again.
+int last_attempt_directory(const RunDirectory& run) {
+  int last = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(run.attempt(1).parent_path(), error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    int number = 0;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    last = std::max(last, number);
+  }
+  return last;
+}
+
+supervise::Options supervision_of(const Plan& plan, const RunDirectory& run, const RunHistory& history) {
   supervise::Options options;
   options.world_size = plan.world_size;
   options.is_trainer = plan.is_trainer;
   options.stop_signal = signal_number(plan.stop_signal);
   options.retry = plan.retry;
   options.grace = plan.grace;
-  options.first_generation = history.attempts + 1;
+  options.first_generation = std::max(history.attempts, last_attempt_directory(run)) + 1;
   options.last_checkpoint_step = history.committed_step;
   return options;
 }
 
 Result<int> supervise_run(SelectedRun& selected, const Plan& plan, const std::string& task_text,
                           const Allocation& allocation, const RunCommand& command, Console& console) {
-  const BlockedStopSignals signals;
+  const StopSignals signals;
   MUSTER_TRY(end_leftovers(selected.run));
   MUSTER_ASSIGN(JournalWriter journal, JournalWriter::open(selected.run.journal()));
   MUSTER_TRY(open_run(selected, plan, task_text, journal));
@@ -130,18 +147,18 @@ Result<int> supervise_run(SelectedRun& selected, const Plan& plan, const std::st
   MUSTER_ASSIGN(
       const RunLoopResult result,
       run_supervised({plan, selected.run, allocation, *launcher, *events, selected.lease, journal, console,
-                      signals, command.log_bytes_max, supervision_of(plan, selected.history)}));
+                      signals, command.log_bytes_max, supervision_of(plan, selected.run, selected.history)}));
 
   auto contents = read_journal(selected.run.journal());
   MUSTER_TRY(contents);
-  RunOutcome summary = summary_of(selected.run, read_history(contents->events));
-  summary.state = supervise::run_state_name(result.finish.state);
-  summary.exit_code = result.finish.exit_code;
-  summary.explanation = result.finish.verdict.explanation;
-  summary.failed_rank = result.failed_rank;
-  summary.failed_log = result.failed_log;
-  summary.failed_output = result.failed_output;
-  console.summary(summary);
+  RunOutcome outcome = outcome_of(selected.run, read_history(contents->events));
+  outcome.state = supervise::run_state_name(result.finish.state);
+  outcome.exit_code = result.finish.exit_code;
+  outcome.explanation = result.finish.verdict.explanation;
+  outcome.failed_rank = result.failed_rank;
+  outcome.failed_log = result.failed_log;
+  outcome.failed_output = result.failed_output;
+  console.outcome(outcome);
   return result.finish.exit_code;
 }
 
@@ -157,7 +174,7 @@ Result<int> run_task(const RunCommand& command) {
   MUSTER_ASSIGN(SelectedRun selected, select_run(plan, spec.source_text, command.selection));
   if (selected.history.is_done() && selected.differences.empty()) {
     console.notice(fmt::format("run {} is already complete; --new starts another", selected.run.run_id));
-    console.summary(summary_of(selected.run, selected.history));
+    console.outcome(outcome_of(selected.run, selected.history));
     return contract::kMusterOk;
   }
   Result<int> exit_code = supervise_run(selected, plan, spec.source_text, allocation, command, console);

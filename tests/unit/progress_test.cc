@@ -72,17 +72,17 @@ TEST(ProgressLine, SurvivesMembersOfTheWrongType) {
 }
 
 TEST(Outcome, OfADoneRunShowsTheResult) {
-  RunOutcome summary;
-  summary.run_id = "digits-0a1b2c3d";
-  summary.state = "done";
-  summary.history.result = json{{"accuracy", 0.97}, {"loss", 0.123456789}, {"nested", {{"a", 1}}}};
-  summary.history.last_step = 300;
-  summary.history.attempts = 2;
-  summary.history.wall_s = 75;
-  summary.history.last_checkpoint = "/c/step-300";
-  summary.journal = "/r/journal.jsonl";
-  summary.logs = "/r/logs/attempt-2";
-  EXPECT_EQ(format_outcome(summary),
+  RunOutcome outcome;
+  outcome.run_id = "digits-0a1b2c3d";
+  outcome.state = "done";
+  outcome.history.result = json{{"accuracy", 0.97}, {"loss", 0.123456789}, {"nested", {{"a", 1}}}};
+  outcome.history.last_step = 300;
+  outcome.history.attempts = 2;
+  outcome.history.wall_s = 75;
+  outcome.history.last_checkpoint = "/c/step-300";
+  outcome.journal = "/r/journal.jsonl";
+  outcome.logs = "/r/logs/attempt-2";
+  EXPECT_EQ(format_outcome(outcome),
             "muster: done\n"
             "  run               digits-0a1b2c3d\n"
             "  accuracy          0.97\n"
@@ -96,14 +96,14 @@ TEST(Outcome, OfADoneRunShowsTheResult) {
 }
 
 TEST(Outcome, OfAFailedRunSaysWhyAndWhere) {
-  RunOutcome summary;
-  summary.state = "failed";
-  summary.exit_code = 3;
-  summary.explanation = "rank 1 left with exit code 3";
-  summary.failed_rank = 1;
-  summary.failed_log = "/r/logs/attempt-3/rank-1.log";
-  summary.failed_output = {"Traceback", "ValueError\x07"};
-  EXPECT_THAT(format_outcome(summary), HasSubstr("\nwhy: rank 1 left with exit code 3\n"
+  RunOutcome outcome;
+  outcome.state = "failed";
+  outcome.exit_code = 3;
+  outcome.explanation = "rank 1 left with exit code 3";
+  outcome.failed_rank = 1;
+  outcome.failed_log = "/r/logs/attempt-3/rank-1.log";
+  outcome.failed_output = {"Traceback", "ValueError\x07"};
+  EXPECT_THAT(format_outcome(outcome), HasSubstr("\nwhy: rank 1 left with exit code 3\n"
                                                  "last lines of rank 1 (/r/logs/attempt-3/rank-1.log):\n"
                                                  "  | Traceback\n  | ValueError \nexit code: 3\n"));
 }

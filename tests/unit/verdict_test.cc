@@ -212,6 +212,8 @@ std::vector<Case> cases() {
        Budget::kLauncherError, "/nonexistent/prog"},
       {"no_rank_and_no_words", with_started(ended(127), 0), Cause::kLauncherError, -1, "", 69,
        Budget::kLauncherError, "before any rank"},
+      {"no_mpirun", with_started(ended(127, "cannot start mpirun: No such file\n-----\n"), 0),
+       Cause::kLauncherError, -1, "", 69, Budget::kLauncherError, "cannot start mpirun"},
       {"daemon_lost", ended(205, kLostDaemon), Cause::kNodeFailure, -1, "nodeB", 69, Budget::kNodeFailure,
        "nodeB"},
       {"launcher_killed", launcher_killed(9), Cause::kNodeFailure, -1, "", 137, Budget::kNodeFailure,
