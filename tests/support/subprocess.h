@@ -1,4 +1,4 @@
-// Runs a program to its end and tells everything about it; for tests of the executables.
+// Runs a program with an environment of its own and a deadline, and tells everything about its end.
 #pragma once
 
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 
 #include "common/clock.h"
 #include "common/unique_fd.h"
+#include "tests/support/command.h"
 
 namespace muster::testing {
 
@@ -41,13 +42,6 @@ inline std::ostream& operator<<(std::ostream& stream, const ProgramResult& resul
                 << (result.timed_out ? ", timed out" : "") << "\n--- stdout\n"
                 << result.out << "--- stderr\n"
                 << result.err;
-}
-
-// $MUSTER_BIN_DIR/NAME
-inline std::string built_program(const std::string& name) {
-  const char* directory = std::getenv("MUSTER_BIN_DIR");
-  if (directory == nullptr) throw std::runtime_error("MUSTER_BIN_DIR is not set: run the test through ctest");
-  return std::string(directory) + "/" + name;
 }
 
 // In a forked child: becomes the program.
