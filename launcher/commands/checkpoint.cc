@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -100,11 +101,13 @@ json to_json(const Listed& listed) {
 }
 
 void print_table(const std::vector<Listed>& all) {
-  fmt::print("{:<20} {:>10} {:>11} {:<24} {:>5}  {}\n", "CHECKPOINT", "METRIC", "SIZE", "CREATED", "RANKS",
-             "STATE");
+  std::size_t width = 0;
+  for (const Listed& listed : all) width = std::max(width, listed.name.size());
+  fmt::print("{:<{}} {:>10} {:>11}  {:<24} {:>5}  {}\n", "CHECKPOINT", width, "METRIC", "SIZE", "CREATED",
+             "RANKS", "STATE");
   for (const Listed& listed : all) {
     const auto& manifest = listed.manifest;
-    fmt::print("{:<20} {:>10} {:>11} {:<24} {:>5}  {}{}{}\n", listed.name,
+    fmt::print("{:<{}} {:>10} {:>11}  {:<24} {:>5}  {}{}{}\n", listed.name, width,
                manifest ? metric_text(manifest->metric) : "-",
                manifest ? size_text(total_bytes(*manifest)) : "-", manifest ? manifest->created : "-",
                manifest ? std::to_string(manifest->world_size) : "-", listed.state,

@@ -126,6 +126,49 @@ TEST_P(CrashTest, LosingPowerAtAnyCallLeavesTheOldOrTheNewCheckpoint) {
   }
 }
 
+TEST_P(CrashTest, TheFirstCheckpointSurvivesAPowerLossWithItsDirectories) {
+  const TemporaryDirectory directory;
+  StoreSetup setup;
+  setup.directory = directory.path() / "new" / "run" / "checkpoints";
+  setup.ranks = GetParam();
+  setup.tensors = testing::small_tensors();
+  FaultyFileOps ops;
+  setup.ops = &ops;
+  ASSERT_TRUE(all_ok(save_sample(setup, 1)));
+  ops.lose_power(FaultyFileOps::Names::kLost, 0);
+  setup.ops = &posix_file_ops();
+  const auto loaded = load_sample(setup);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->step, 1);
+}
+
+// The marker goes first and for good: it must not come back over files that are gone.
+TEST_P(CrashTest, LosingPowerWhileAnOldCheckpointIsRemovedLeavesNoPartOfIt) {
+  constexpr int kCallsOfTheRemoval = 12;
+  int total_calls = 0;
+  {
+    const TemporaryDirectory directory;
+    StoreSetup setup = setup_in(directory);
+    FaultyFileOps ops;
+    setup.ops = &ops;
+    ASSERT_TRUE(all_ok(save_sample(setup, 2)));
+    total_calls = ops.calls();
+  }
+  for (int n = total_calls - kCallsOfTheRemoval; n <= total_calls; ++n) {
+    for (unsigned seed = 0; seed < 6; ++seed) {
+      SCOPED_TRACE(fmt::format("power lost at call {}, seed {}", n, seed));
+      const TemporaryDirectory directory;
+      StoreSetup setup = setup_in(directory);
+      FaultyFileOps ops(FaultyFileOps::Mode::kDeath, n, EIO);
+      setup.ops = &ops;
+      save_sample(setup, 2);
+      ops.lose_power(FaultyFileOps::Names::kSome, seed);
+      expect_recovery(setup, {1, 2});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST_P(CrashTest, AnErrorAtAnyCallIsEverybodysOrAWarningAndKeepsTheOldCheckpoint) {
   int warned = 0;
   for_each_call(FaultyFileOps::Mode::kErrorOnce, EIO,

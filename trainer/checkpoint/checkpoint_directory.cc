@@ -40,6 +40,15 @@ bool is_debris(const std::string& name) {
   return name.starts_with(kPartialPrefix) || name.starts_with(std::string(kFenceFile) + ".tmp-");
 }
 
+// mkdir -p, so that a power loss cannot take a new directory away with what is stored in it.
+Status make_durable_directories(FileOps& ops, const fs::path& path) {
+  std::error_code ignored;
+  if (path.empty() || fs::is_directory(path, ignored)) return {};
+  MUSTER_TRY(make_durable_directories(ops, path.parent_path()));
+  MUSTER_TRY(make_directories(ops, path));
+  return sync_directory(ops, path.parent_path());
+}
+
 }  // namespace
 
 Result<std::int32_t> CheckpointDirectory::fence() const {
@@ -70,7 +79,7 @@ Status CheckpointDirectory::check_fence(std::int32_t generation) const {
 }
 
 Status CheckpointDirectory::claim(std::int32_t generation) {
-  MUSTER_TRY(make_directories(*ops_, path_));
+  MUSTER_TRY(make_durable_directories(*ops_, path_));
   MUSTER_TRY(check_fence(generation));
   MUSTER_ASSIGN(const std::int32_t newest, fence());
   if (newest == generation) return {};
@@ -149,21 +158,22 @@ std::vector<fs::path> CheckpointDirectory::expired(const fs::path& newest) const
   const auto directories = step_directories(path_);
   if (!directories) return {};
   std::vector<fs::path> unwanted;
-  std::vector<StepDirectory> candidates;  // ascending
+  std::vector<StepDirectory> candidates;  // newest first
   std::vector<std::optional<double>> metrics;
-  for (const StepDirectory& directory : *directories) {
-    if (!directory.committed) continue;  // debris
-    // A damaged one does not count as one of the last K, and is left for load_latest() to find.
-    const auto check = check_commit(directory.path);
-    if (!check || !check->manifest || !check->problems.empty()) continue;
-    if (!candidates.empty() && candidates.back().name.step == directory.name.step) {
-      unwanted.push_back(candidates.back().path);  // an older revision
-      candidates.pop_back();
-      metrics.pop_back();
+  for (auto directory = directories->rbegin(); directory != directories->rend(); ++directory) {
+    if (!directory->committed) continue;  // debris
+    if (!candidates.empty() && candidates.back().name.step == directory->name.step) {
+      unwanted.push_back(directory->path);  // an older revision
+      continue;
     }
-    candidates.push_back(directory);
+    // A damaged one does not count as one of the last K, and is left for load_latest() to find.
+    const auto check = check_commit(directory->path);
+    if (!check || !check->manifest || !check->problems.empty()) continue;
+    candidates.push_back(*directory);
     metrics.push_back(check->manifest->metric);
   }
+  std::reverse(candidates.begin(), candidates.end());
+  std::reverse(metrics.begin(), metrics.end());
   const std::vector<bool> keep = kept(retention_, metrics);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (!keep[i] && candidates[i].path != newest) unwanted.push_back(candidates[i].path);
@@ -202,7 +212,7 @@ std::vector<std::string> CheckpointDirectory::remove_debris() {
 Result<Quarantined> CheckpointDirectory::quarantine(const fs::path& step_directory,
                                                     const std::string& reason) {
   const fs::path home = path_ / kQuarantineDirectory;
-  MUSTER_TRY(make_directories(*ops_, home));
+  MUSTER_TRY(make_durable_directories(*ops_, home));
   const std::string name = step_directory.filename().string();
   fs::path target = home / name;
   std::error_code ignored;
