@@ -343,7 +343,7 @@ TEST_P(DeviceContract, AllocatesZeroedAlignedMemory) {
     const std::string contents(static_cast<const char*>((*memory)->data()), bytes);
     EXPECT_EQ(contents, std::string(bytes, '\0'));
   }
-  EXPECT_FALSE(device->allocate(SIZE_MAX / 2));
+  EXPECT_FALSE(device->allocate(SIZE_MAX));
 }
 
 INSTANTIATE_TEST_SUITE_P(
