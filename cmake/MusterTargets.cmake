@@ -18,6 +18,11 @@ function(muster_library name)
   target_link_libraries(${name} PUBLIC muster_build_flags ${ARG_DEPS})
 endfunction()
 
+# Arithmetic loops: full optimization (they still round as written: no -ffast-math, no contraction).
+function(muster_kernels)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+endfunction()
+
 # muster_executable(NAME SOURCES file... DEPS target...)
 function(muster_executable name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})

@@ -176,8 +176,7 @@ void flush_events(Rank& rank) {
 
 int leave_in_order(Rank& rank, const muster::TrainOutcome& outcome) {
   if (rank.rank() == 0) {
-    nlohmann::json result = {
-        {"stopped", outcome.stopped}, {"step", outcome.step}, {"total_steps", outcome.total_steps}};
+    nlohmann::json result = nlohmann::json::object();
     if (outcome.loss) result["loss"] = *outcome.loss;
     if (outcome.accuracy) result["accuracy"] = *outcome.accuracy;
     rank.events->emit({{"event", contract::event::kFinished}, {"step", outcome.step}, {"result", result}});
