@@ -1,0 +1,184 @@
+// Bare metal: several hosts, a host file, and an rsh agent. The hosts are namespaces (netns_hosts.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "common/file_ops.h"
+#include "common/journal.h"
+#include "common/run_contract.h"
+#include "tests/support/netns_hosts.h"
+#include "tests/support/subprocess.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::ElementsAre;
+using testing::ForkedProcess;
+using ::testing::HasSubstr;
+using testing::NetnsHosts;
+using testing::ProgramOptions;
+using testing::ProgramResult;
+using testing::run_program;
+
+using Words = std::vector<std::string>;
+
+bool wait_until(const std::function<bool()>& condition, int seconds = 90) {
+  const Deadline deadline = Deadline::after(std::chrono::seconds(seconds));
+  while (!condition()) {
+    if (deadline.expired()) return false;
+    ::usleep(20000);
+  }
+  return true;
+}
+
+class HostsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // Beside the executables: /tmp is private to each host.
+    std::string pattern = testing::built_program("../hosts-test-XXXXXX");
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    shared_ = fs::canonical(pattern);
+    fs::create_directory(shared_ / "out");
+    std::string reason;
+    hosts_ = NetnsHosts::create(shared_, 3, reason);
+    if (hosts_ == nullptr) GTEST_SKIP() << reason;
+    std::ofstream(shared_ / "hostfile") << "host1 slots=2\nhost2 slots=1  # a small one\nhost3 slots=2\n";
+    write_task(0);
+  }
+  void TearDown() override {
+    hosts_.reset();
+    std::error_code ignored;
+    fs::remove_all(shared_, ignored);
+  }
+
+  static std::string program() { return std::string(MUSTER_SOURCE_DIR) + "/tests/support/meet_at_master.py"; }
+
+  void write_task(int stay) const {
+    std::ofstream(shared_ / "task.yaml") << "task_name: meeting\n"
+                                            "num_workers: 5\n"
+                                            "entry_point: "
+                                         << program()
+                                         << "\n"
+                                            "checkpoint_path: "
+                                         << (shared_ / "runs").string()
+                                         << "\n"
+                                            "env: {OUT: "
+                                         << (shared_ / "out").string() << ", STAY: \"" << stay << "\"}\n";
+  }
+
+  Words muster_run() const {
+    return hosts_->on_head({testing::built_program("muster"), "run", (shared_ / "task.yaml").string(),
+                            "--hostfile", (shared_ / "hostfile").string(), "--rsh-agent",
+                            hosts_->rsh_agent().string()});
+  }
+
+  ProgramOptions options() const {
+    return {{{"XDG_STATE_HOME", (shared_ / "state").string()}, {"OUT", (shared_ / "out").string()}},
+            {"XDG_RUNTIME_DIR"},
+            std::chrono::seconds(120)};
+  }
+
+  // What rank R wrote; null before it did.
+  json told_by(int rank) const {
+    const auto text = read_text_file(shared_ / "out" / ("rank-" + std::to_string(rank) + ".json"));
+    return text ? json::parse(*text) : json();
+  }
+
+  // One variable (or the host name) of all ranks.
+  std::vector<std::string> of_all(const char* name, int ranks = 5) const {
+    std::vector<std::string> values;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const json told = told_by(rank);
+      if (told.is_null()) {
+        values.emplace_back("(nothing)");
+      } else if (std::string_view(name) == "host") {
+        values.push_back(told.at("host"));
+      } else {
+        values.push_back(told.at("environment").value(name, "(unset)"));
+      }
+    }
+    return values;
+  }
+
+  std::vector<json> journal() const {
+    for (const fs::directory_entry& run : fs::directory_iterator(shared_ / "runs")) {
+      const auto contents = read_journal(run.path() / "journal.jsonl");
+      if (contents) return contents->events;
+    }
+    return {};
+  }
+
+  fs::path shared_;
+  std::unique_ptr<NetnsHosts> hosts_;
+};
+
+TEST_F(HostsTest, EveryRankKnowsItsPlaceAndReachesRankZero) {
+  const ProgramResult result = run_program(muster_run(), options());
+  ASSERT_EQ(result.exit_code, 0) << result;
+  EXPECT_THAT(of_all("host"), ElementsAre("host1", "host1", "host2", "host3", "host3"));
+  EXPECT_THAT(of_all("RANK"), ElementsAre("0", "1", "2", "3", "4"));
+  EXPECT_THAT(of_all("NODE_RANK"), ElementsAre("0", "0", "1", "2", "2"));
+  EXPECT_THAT(of_all("LOCAL_RANK"), ElementsAre("0", "1", "0", "0", "1"));
+  EXPECT_THAT(of_all("LOCAL_WORLD_SIZE"), ElementsAre("2", "2", "1", "2", "2"));
+  EXPECT_THAT(of_all("MASTER_ADDR"), ::testing::Each(NetnsHosts::address(1)));
+  EXPECT_THAT(of_all("MASTER_PORT"), ::testing::Each(of_all("MASTER_PORT").front()));
+  EXPECT_EQ(told_by(0).at("heard"), (json{"1 host1", "2 host2", "3 host3", "4 host3"}));
+}
+
+TEST_F(HostsTest, UnderTheUsersOwnMpirunWithASharedDirectory) {
+  const Words mpirun = hosts_->on_head({"mpirun", "--allow-run-as-root", "--bind-to", "none", "--hostfile",
+                                        (shared_ / "hostfile").string(), "--mca", "plm_rsh_agent",
+                                        hosts_->rsh_agent().string(), "--map-by", "node", "-np", "5", "-x",
+                                        "OUT", testing::built_program("muster"), "exec"});
+  Words without = mpirun;
+  without.insert(without.end(), {"--", "python3", program()});
+  const ProgramResult refused = run_program(without, options());
+  EXPECT_EQ(refused.exit_code, contract::kExitDoNotRetry) << refused;
+  EXPECT_THAT(refused.err, HasSubstr("--rendezvous-dir"));
+
+  Words with = mpirun;
+  with.insert(with.end(), {"--rendezvous-dir", (shared_ / "meet").string(), "--", "python3", program()});
+  const ProgramResult result = run_program(with, options());
+  ASSERT_EQ(result.exit_code, 0) << result;
+  // By node, neighbouring ranks are on different hosts.
+  EXPECT_THAT(of_all("host"), ElementsAre("host1", "host2", "host3", "host1", "host3"));
+  EXPECT_THAT(of_all("NODE_RANK"), ElementsAre("0", "1", "2", "0", "2"));
+  EXPECT_THAT(of_all("LOCAL_RANK"), ElementsAre("0", "0", "0", "1", "1"));
+  EXPECT_THAT(of_all("MASTER_ADDR"), ::testing::Each(NetnsHosts::address(1)));
+}
+
+TEST_F(HostsTest, ALostHostIsNoticedAndNothingIsLeftOnTheOthers) {
+  write_task(1);
+  ForkedProcess run([&] {
+    testing::become(muster_run(), options());
+    return 127;
+  });
+  for (int rank = 0; rank < 5; ++rank) {
+    ASSERT_TRUE(wait_until([&] { return !told_by(rank).is_null(); })) << "rank " << rank;
+  }
+  hosts_->kill_host(2);
+  const auto first_verdict = [&]() -> json {
+    for (const json& event : journal()) {
+      if (event.at("event") == "attempt_ended") return event.at("verdict");
+    }
+    return {};
+  };
+  ASSERT_TRUE(wait_until([&] { return !first_verdict().is_null(); }));
+  EXPECT_EQ(first_verdict().at("cause"), "node_failure") << first_verdict();
+  run.send(SIGTERM);
+  ::usleep(600000);  // a second signal right after the first would be taken for its echo
+  run.send(SIGTERM);
+  run.wait();
+  for (const int host : {1, 3}) {
+    EXPECT_TRUE(wait_until([&] { return hosts_->processes_of(host).empty(); })) << "host " << host;
+  }
+}
+
+}  // namespace
+}  // namespace muster
