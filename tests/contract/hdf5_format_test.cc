@@ -4,6 +4,7 @@
 
 #include "common/checkpoint/hash.h"
 #include "common/checkpoint/verify.h"
+#include "common/file_ops.h"
 #include "common/sha256.h"
 #include "tests/support/command.h"
 #include "tests/support/hdf5_store_helpers.h"
@@ -125,6 +126,32 @@ TEST_F(Hdf5FormatTest, RowsOfAMissingFileReadAsNanAndVerifyNamesIt) {
   ASSERT_EQ(verification->problems.size(), 1U);
   EXPECT_EQ(verification->problems.front().file, "rank-00001.h5");
   EXPECT_THAT(verification->problems.front().datasets, ::testing::Contains("parameters/layer0.weight"));
+}
+
+// The reader in docs/checkpoint_format.md, as it is printed there.
+TEST_F(Hdf5FormatTest, TheDocumentedReaderWorks) {
+  const fs::path checkpoint = save(3, 12);
+  const std::string page = read_text_file(MUSTER_SOURCE_DIR "/docs/checkpoint_format.md").value();
+  const std::string fence = "```python\n";
+  const std::size_t begin = page.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  const std::string reader =
+      page.substr(begin + fence.size(), page.find("```", begin + 1) - begin - fence.size());
+  const std::string program = "import sys\ntry:\n import numpy\nexcept ImportError:\n sys.exit(77)\n" +
+                              reader +
+                              "for name in sys.argv[2:]:\n"
+                              "    print(hashlib.sha256(read(sys.argv[1], name).tobytes()).hexdigest())\n";
+  std::vector<std::string> argv{"/usr/bin/python3", "-c", program, checkpoint.string()};
+  std::string expected;
+  for (const SampleTensor& tensor : setup_.tensors) {
+    argv.push_back(tensor.name);
+    const auto values = sample_values(tensor, 12);
+    expected += sha256_hex(values.data(), values.size() * sizeof(float)) + "\n";
+  }
+  const auto result = run_command(argv);
+  if (result.exit_code == 77) GTEST_SKIP() << "python3-numpy is not installed for /usr/bin/python3";
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output, expected);
 }
 
 TEST_F(Hdf5FormatTest, TheCanonicalHashIsThatOfPythonWhateverTheNumberOfWriters) {
