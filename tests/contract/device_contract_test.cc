@@ -58,10 +58,10 @@ struct Both {
   TestTensor narrow;
   TestTensor wide;
 
-  Both(std::vector<std::int64_t> shape, std::uint64_t seed)
+  Both(const std::vector<std::int64_t>& shape, std::uint64_t seed)
       : narrow(TestTensor::random(DType::kFloat32, shape, seed)),
         wide(TestTensor::random(DType::kFloat64, shape, seed)) {}
-  Both(std::vector<std::int64_t> shape, const std::vector<double>& values)
+  Both(const std::vector<std::int64_t>& shape, const std::vector<double>& values)
       : narrow(TestTensor::of(DType::kFloat32, shape, values)),
         wide(TestTensor::of(DType::kFloat64, shape, narrow.values())) {}
 
@@ -137,8 +137,8 @@ TEST_P(DeviceContract, ParametersThatChangeAreSeen) {
     EXPECT_TRUE(device->linear_backward_data(y, weight, version, dx));
     return y.bits() + dx.bits();
   };
-  const auto first = random_values(64 * 96, 2);
-  const auto second = random_values(64 * 96, 3);
+  const auto first = random_values(std::size_t{64} * 96, 2);
+  const auto second = random_values(std::size_t{64} * 96, 3);
   const std::string with_first = run(1);
   EXPECT_EQ(run(1), with_first);
   weight.set(second);
@@ -201,7 +201,7 @@ TEST_P(DeviceContract, DropoutIsTheStreamsMask) {
 TEST_P(DeviceContract, SoftmaxCrossEntropy) {
   for (const double size : {1.0, 30.0, 500.0}) {  // 500: exp() of a logit overflows even in double
     SCOPED_TRACE(size);
-    std::vector<double> values = random_values(6 * 5, 1);
+    std::vector<double> values = random_values(30, 1);
     for (double& value : values) value *= size;
     const Both logits({6, 5}, values);
     const Both dlogits({6, 5}, 2);

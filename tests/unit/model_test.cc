@@ -192,8 +192,8 @@ TEST(Model, WorksWithoutHiddenLayers) {
 }
 
 TEST(Model, RefusesWhatCannotBe) {
-  const auto message = [](ModelConfig config) {
-    const auto model = make_model(config);
+  const auto message = [](const ModelConfig& asked) {
+    const auto model = make_model(asked);
     return model ? std::string() : model.error().message;
   };
   ModelConfig config = config_of({8}, 0.1, {4});

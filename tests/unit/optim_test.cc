@@ -115,6 +115,7 @@ TEST(AdamW, FollowsPyTorchsFormula) {
     const auto initial = random_values(32, 1);
     run.set(run.parameters, initial);
     std::vector<TorchAdamW> torch;
+    torch.reserve(initial.size());
     for (const double p : initial) torch.push_back({.p = p});
     for (std::uint64_t step = 0; step < 50; ++step) {
       const auto gradients = random_values(32, 100 + step);
@@ -125,6 +126,7 @@ TEST(AdamW, FollowsPyTorchsFormula) {
         torch[i].step(gradients[i], rate, 0.85, 0.99, 1e-6, 0.05);
     }
     std::vector<double> expected;
+    expected.reserve(torch.size());
     for (const TorchAdamW& each : torch) expected.push_back(each.p);
     EXPECT_LE(relative_error(Updates::get(run.parameters.flat), expected), reference ? 1e-13 : 1e-6);
   }
@@ -151,6 +153,7 @@ TEST(Sgd, FollowsPyTorchsFormula) {
       const auto initial = random_values(32, 1);
       run.set(run.parameters, initial);
       std::vector<TorchSgd> torch;
+      torch.reserve(initial.size());
       for (const double p : initial) torch.push_back({.p = p});
       for (std::uint64_t step = 0; step < 50; ++step) {
         const auto gradients = random_values(32, 100 + step);
@@ -159,6 +162,7 @@ TEST(Sgd, FollowsPyTorchsFormula) {
         for (std::size_t i = 0; i < torch.size(); ++i) torch[i].step(gradients[i], 0.02, momentum, 0.01);
       }
       std::vector<double> expected;
+      expected.reserve(torch.size());
       for (const TorchSgd& each : torch) expected.push_back(each.p);
       EXPECT_LE(relative_error(Updates::get(run.parameters.flat), expected), reference ? 1e-13 : 1e-6);
     }

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/status.h"
@@ -46,7 +47,10 @@ class DnnlLinear {
     std::int64_t in = 0;
     std::int64_t out = 0;
     bool bias = false;
-    auto operator<=>(const Shape&) const = default;
+    bool operator<(const Shape& other) const {
+      return std::tie(product, rows, in, out, bias) <
+             std::tie(other.product, other.rows, other.in, other.out, other.bias);
+    }
   };
 
   // A primitive with its argument list, ready to run but for the addresses.

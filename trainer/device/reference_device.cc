@@ -14,24 +14,25 @@ namespace {
 // Elements of a tensor as doubles, whatever its dtype.
 class Elements {
  public:
-  explicit Elements(const Tensor& tensor)
-      : narrow_(tensor.dtype == DType::kFloat32 ? tensor.as<float>() : nullptr),
-        wide_(tensor.dtype == DType::kFloat32 ? nullptr : tensor.as<double>()) {}
+  explicit Elements(const Tensor& tensor) : data_(tensor.data), wide_(tensor.dtype == DType::kFloat64) {
+    assert(wide_ || tensor.dtype == DType::kFloat32);
+  }
 
   double operator[](std::int64_t index) const {
-    return narrow_ != nullptr ? static_cast<double>(narrow_[index]) : wide_[index];
+    return wide_ ? static_cast<const double*>(data_)[index]
+                 : static_cast<double>(static_cast<const float*>(data_)[index]);
   }
   void set(std::int64_t index, double value) const {
-    if (narrow_ != nullptr) {
-      narrow_[index] = static_cast<float>(value);
+    if (wide_) {
+      static_cast<double*>(data_)[index] = value;
     } else {
-      wide_[index] = value;
+      static_cast<float*>(data_)[index] = static_cast<float>(value);
     }
   }
 
  private:
-  float* narrow_;
-  double* wide_;
+  void* data_;
+  bool wide_;
 };
 
 double relu(double value) { return value < 0 ? 0.0 : value; }
