@@ -152,6 +152,20 @@ TEST_P(DeviceContract, ParametersThatChangeAreSeen) {
   EXPECT_EQ(run(3), with_first);
 }
 
+TEST_P(DeviceContract, ForwardAndBackwardOfASquareWeightDoNotMixUp) {
+  // Both products may keep copies of the same shape, of which one is transposed.
+  const Both x({8, 64}, 1);
+  const Both weight({64, 64}, 2);
+  const Both y({8, 64}, 3);
+  const Both dx({8, 64}, 4);
+  ASSERT_TRUE(device->linear_forward(x.narrow, weight.narrow, Tensor(), Activation::kNone, 1, y.narrow));
+  ASSERT_TRUE(device->linear_backward_data(x.narrow, weight.narrow, 1, dx.narrow));
+  ASSERT_TRUE(reference->linear_forward(x.wide, weight.wide, Tensor(), Activation::kNone, 1, y.wide));
+  ASSERT_TRUE(reference->linear_backward_data(x.wide, weight.wide, 1, dx.wide));
+  EXPECT_LE(y.error(), kTolerance);
+  EXPECT_LE(dx.error(), kTolerance);
+}
+
 TEST_P(DeviceContract, ReluKeepsWhatIsPositive) {
   const Both x({7, 13}, 1);
   const Both dy({7, 13}, 2);
