@@ -141,7 +141,8 @@ void FaultyFileOps::undo(const NameChange& change) {
       ::unlinkat(place.directory_fd, place.name.c_str(), 0);
       return;
     case NameChange::Kind::kMadeDirectory:
-      ::unlinkat(place.directory_fd, place.name.c_str(), AT_REMOVEDIR);
+      // With everything in it, durable or not: what no name leads to is lost.
+      fs::remove_all(fmt::format("/proc/self/fd/{}/{}", place.directory_fd, place.name));
       return;
     case NameChange::Kind::kRemovedDirectory:
       ::mkdirat(place.directory_fd, place.name.c_str(), 0755);
