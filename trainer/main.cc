@@ -106,6 +106,7 @@ Status make_communicator(Rank& rank, const muster::TrainerOptions& options, std:
   communicator.peer_timeout = options.peer_timeout;
   if (const char* interface = std::getenv(contract::kNetworkInterface))
     communicator.network_interface = interface;
+  if (const char* master = std::getenv(contract::kMasterAddr)) communicator.master_address = master;
   MUSTER_ASSIGN(rank.communicator, muster::comm::make_mpi_communicator(*rank.session, communicator));
   if (rank.channel) {
     // Unsupervised, this rank could write what a successor does not expect: it fences itself.
@@ -164,10 +165,11 @@ void flush_events(Rank& rank) {
   fmt::print(stderr, "muster-train: rank {}: {}\n", rank.rank(), error.message);
   if (rank.communicator) rank.communicator->abort(error.message);
   if (rank.events) {
+    const auto blamed = rank.communicator ? rank.communicator->fault_rank() : std::nullopt;
     rank.events->emit({{"event", contract::event::kFault},
                        {"exit_code", code},
                        {"reason", error.message},
-                       {"peer", nullptr}});
+                       {"peer", blamed ? nlohmann::json(*blamed) : nlohmann::json(nullptr)}});
   }
   flush_events(rank);
   std::fflush(nullptr);
