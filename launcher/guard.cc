@@ -126,7 +126,6 @@ Status Guard::send(const std::string& message) {
 }
 
 Status Guard::signal_command(int signal) { return send("signal " + std::to_string(signal)); }
-Status Guard::signal_children(int signal) { return send("signal-children " + std::to_string(signal)); }
 
 void Guard::kill() {
   if (const Status sent = send("kill"); !sent) ::shutdown(control_.get(), SHUT_WR);  // its other cue

@@ -47,9 +47,7 @@ class Guard {
   int fd() const { return control_.get(); }
   pid_t pid() const { return pid_; }
 
-  // Sends a signal to the command, or to each direct child of it.
   Status signal_command(int signal);
-  Status signal_children(int signal);
   // Asks for the end of everything. The command gets SIGTERM and a moment to clear up first.
   void kill();
 

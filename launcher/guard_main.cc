@@ -123,8 +123,6 @@ void obey(GuardState& state) {
     begin_ending(state);
   } else if (verb == "signal" && state.command_alive) {
     ::kill(state.command, signal);
-  } else if (verb == "signal-children" && state.command_alive) {
-    for (const pid_t pid : children_of(state.command)) ::kill(pid, signal);
   }
 }
 

@@ -23,7 +23,7 @@ constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr int kReadsPerTurn =
     8;  // so that a flood of output does not keep the supervisor from its other work
 
-bool mpirun_forwards(int signal) { return signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGALRM; }
+bool mpirun_forwards(int signal) { return signal == SIGUSR1 || signal == SIGUSR2; }
 
 struct Pipe {
   UniqueFd reader;
@@ -88,10 +88,7 @@ class MpirunAttempt final : public LaunchedAttempt {
 
   std::optional<ExitStatus> poll_exit() override { return guard_.poll(); }
 
-  Status send_stop() override {
-    return mpirun_forwards(stop_signal_) ? guard_.signal_command(stop_signal_)
-                                         : guard_.signal_children(stop_signal_);
-  }
+  Status send_stop() override { return guard_.signal_command(stop_signal_); }
 
   void kill() override { guard_.kill(); }
 
@@ -128,10 +125,9 @@ class MpirunLauncher final : public ProcessLauncher {
   Result<std::unique_ptr<LaunchedAttempt>> start(const Plan& plan, const RunDirectory& run,
                                                  const AttemptRequest& request) override {
     const int stop_signal = signal_number(plan.stop_signal);
-    if (stop_signal == 0 || (!request.hosts.empty() && !mpirun_forwards(stop_signal))) {
+    if (!mpirun_forwards(stop_signal)) {
       return fail(ErrorCode::kUnavailable,
-                  "stop signal '{}' cannot reach ranks on other hosts; use SIGUSR1, SIGUSR2 or SIGALRM",
-                  plan.stop_signal);
+                  "mpirun does not pass '{}' on to the ranks; use SIGUSR1 or SIGUSR2", plan.stop_signal);
     }
     MUSTER_TRY(write_attempt_files(plan, run, request));
     const std::filesystem::path directory = run.attempt(request.generation);

@@ -1,8 +1,8 @@
 // Starts the ranks of an attempt with Open MPI's mpirun, under a guard (guard.h): muster → guard → mpirun →
 // ranks. Output comes back through --tag-output (tagged_output.h).
 //
-// The stop signal: mpirun itself passes SIGUSR1, SIGUSR2 and SIGALRM on to the ranks of all hosts. Any other
-// goes straight to the ranks, which works on this machine only; start() refuses it for a host file.
+// The stop signal: mpirun itself passes SIGUSR1 and SIGUSR2 on to the ranks of all hosts; on others it ends
+// them, so start() refuses those (make_plan has told the user so before).
 #pragma once
 
 #include <memory>
@@ -23,9 +23,9 @@ int signal_number(const std::string& name);
 // The content of attempts/N/environment.json: what `muster exec` gives to every rank. Pure.
 nlohmann::json attempt_environment(const Plan& plan, const RunDirectory& run, const AttemptRequest& request);
 
-// The environment for mpirun, from muster's own: without what an enclosing mpirun or Slurm job left there (the
-// ranks of this run would take themselves for ranks of that), but with the user's OMPI_MCA_* settings and
-// SLURM_CONF. Pure; entries are NAME=value.
+// The environment for mpirun, from muster's own: without what an enclosing mpirun or Slurm job left there
+// (the ranks of this run would take themselves for ranks of that), but with the user's OMPI_MCA_* settings
+// and SLURM_CONF. Pure; entries are NAME=value.
 std::vector<std::string> launcher_environment(const std::vector<std::string>& own);
 
 }  // namespace muster

@@ -221,16 +221,16 @@ def stop(number, frame):
     say("saved", number)
     time.sleep(0.2)
     os._exit(85)
-signal.signal(signal.SIGTERM, stop)
+signal.signal(signal.SIGUSR2, stop)
 linger()
 )"),
-                  "schedule: {stop_signal: SIGTERM}\n");
+                  "schedule: {stop_signal: SIGUSR2}\n");
   task.start();
   wait_until_lingering(task, 1);
   task.signal(SIGINT);
   EXPECT_EQ(task.wait(), contract::kMusterStopped) << task.output();
-  EXPECT_THAT(task.log(1, "rank-0.log"), HasSubstr("saved 15"));
-  EXPECT_THAT(task.log(1, "rank-1.log"), HasSubstr("saved 15"));
+  EXPECT_THAT(task.log(1, "rank-0.log"), HasSubstr("saved 12"));
+  EXPECT_THAT(task.log(1, "rank-1.log"), HasSubstr("saved 12"));
 }
 
 TEST(MusterRun, TheSecondCtrlCKills) {
