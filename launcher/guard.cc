@@ -80,7 +80,8 @@ Result<Guard> Guard::spawn(const GuardOptions& options) {
   ::posix_spawnattr_setflags(&settings.attributes,
                              POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
-  std::vector<std::string> argv{options.muster_executable, "guard", std::to_string(kControlFd), "--"};
+  std::vector<std::string> argv{options.muster_executable, "guard", std::to_string(kControlFd),
+                                options.scratch_directory, "--"};
   argv.insert(argv.end(), options.command.begin(), options.command.end());
   pid_t pid = -1;
   const int error =

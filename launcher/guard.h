@@ -19,15 +19,16 @@
 
 namespace muster {
 
-// The body of `muster guard CONTROL_FD -- COMMAND…`. Takes the command's standard output and error to be its
-// own file descriptors 1 and 2.
-int guard_main(int control_fd, const std::vector<std::string>& command);
+// The body of `muster guard CONTROL_FD SCRATCH -- COMMAND…`. Takes the command's standard output and error to
+// be its own file descriptors 1 and 2. Removes the directory `scratch` (unless empty) when nothing is left.
+int guard_main(int control_fd, const std::string& scratch, const std::vector<std::string>& command);
 
 struct GuardOptions {
   std::string muster_executable;
   std::vector<std::string> command;      // argv; argv[0] is looked up in PATH
   std::vector<std::string> environment;  // NAME=value
   std::string working_directory;         // empty: this process's
+  std::string scratch_directory;         // removed at the end; empty: none
   int stdout_fd = -1;
   int stderr_fd = -1;
 };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/file_ops.h"
 #include "launcher/guard.h"
 #include "launcher/process_tree.h"
 
@@ -181,7 +182,7 @@ void watch(GuardState& state, int signals) {
 
 }  // namespace
 
-int guard_main(int control_fd, const std::vector<std::string>& command) {
+int guard_main(int control_fd, const std::string& scratch, const std::vector<std::string>& command) {
   GuardState state;
   state.control = control_fd;
   ::fcntl(control_fd, F_SETFD, FD_CLOEXEC);
@@ -210,6 +211,8 @@ int guard_main(int control_fd, const std::vector<std::string>& command) {
     state.status = {0, SIGKILL};
   }
   const std::vector<pid_t> left = end_all_descendants(Deadline::after(kSweepWait));
+  if (!scratch.empty()) [[maybe_unused]]
+    const Status removed = remove_tree(posix_file_ops(), scratch);
   report(control_fd, "exited " + std::to_string(state.status.exit_code) + " " +
                          std::to_string(state.status.term_signal) + " " + std::to_string(left.size()));
   return 0;

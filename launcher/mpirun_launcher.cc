@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -61,12 +63,48 @@ struct OutputStream {
   }
 };
 
+// Where Open MPI keeps its session files and the ranks' shared memory. It removes them itself, unless it is
+// killed: then segments of 4 MiB a rank would stay in memory. So they get a directory that we can remove. On
+// this machine only: on other hosts nobody would make it.
+class Scratch {
+ public:
+  // An unusable one (no room, somebody else's) leaves Open MPI its defaults.
+  static Scratch make(const std::string& run_id) {
+    const std::filesystem::path memory = "/dev/shm";
+    std::error_code error;
+    const std::filesystem::path base =
+        std::filesystem::is_directory(memory, error) ? memory : std::filesystem::path("/tmp");
+    const std::filesystem::path path = base / ("muster-" + run_id);
+    // Left by a muster that died together with its guard; nothing of that attempt runs any more.
+    [[maybe_unused]] const Status removed = remove_tree(posix_file_ops(), path);
+    return Scratch(::mkdir(path.c_str(), 0700) == 0 ? path.string() : "");
+  }
+  Scratch() = default;
+  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  Scratch& operator=(Scratch&& other) noexcept {
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    if (!path_.empty()) [[maybe_unused]]
+      const Status removed = remove_tree(posix_file_ops(), path_);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit Scratch(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
 class MpirunAttempt final : public LaunchedAttempt {
  public:
-  MpirunAttempt(int generation, int stop_signal, Guard guard, UniqueFd epoll, OutputStream out,
-                OutputStream err)
+  MpirunAttempt(int generation, int stop_signal, Scratch scratch, Guard guard, UniqueFd epoll,
+                OutputStream out, OutputStream err)
       : generation_(generation),
         stop_signal_(stop_signal),
+        scratch_(std::move(scratch)),
         guard_(std::move(guard)),
         epoll_(std::move(epoll)),
         out_(std::move(out)),
@@ -95,6 +133,7 @@ class MpirunAttempt final : public LaunchedAttempt {
  private:
   int generation_;
   int stop_signal_;
+  Scratch scratch_;  // before the guard: removed after it has ended everything
   Guard guard_;
   UniqueFd epoll_;  // over both streams, so that one descriptor stands for "output"
   OutputStream out_;
@@ -137,17 +176,20 @@ class MpirunLauncher final : public ProcessLauncher {
     MUSTER_TRY(watch(epoll.get(), out.reader.get()));
     MUSTER_TRY(watch(epoll.get(), err.reader.get()));
 
+    Scratch scratch;
+    if (request.hosts.empty()) scratch = Scratch::make(run.run_id);
     GuardOptions options;
     options.muster_executable = muster_executable_;
     options.command = mpirun_argv(plan, muster_executable_, (directory / "environment.json").string(),
                                   request.hosts.empty() ? "" : (directory / "hostfile").string());
-    options.environment = mpirun_environment(run, request);
+    options.environment = mpirun_environment(run, request, scratch.path());
+    options.scratch_directory = scratch.path();
     options.working_directory = plan.working_directory;
     options.stdout_fd = out.writer.get();
     options.stderr_fd = err.writer.get();
     MUSTER_ASSIGN(Guard guard, Guard::spawn(options));
     return std::unique_ptr<LaunchedAttempt>(std::make_unique<MpirunAttempt>(
-        request.generation, stop_signal, std::move(guard), std::move(epoll),
+        request.generation, stop_signal, std::move(scratch), std::move(guard), std::move(epoll),
         OutputStream{std::move(out.reader), TaggedOutputSplitter(plan.world_size, false)},
         OutputStream{std::move(err.reader), TaggedOutputSplitter(plan.world_size, true)}));
   }
@@ -166,12 +208,17 @@ class MpirunLauncher final : public ProcessLauncher {
 
   // mpirun and its daemons carry the run's id too, so that leftovers of a run can be told from other
   // processes.
-  static std::vector<std::string> mpirun_environment(const RunDirectory& run, const AttemptRequest& request) {
+  static std::vector<std::string> mpirun_environment(const RunDirectory& run, const AttemptRequest& request,
+                                                     const std::string& scratch) {
     std::vector<std::string> own;
     for (char** entry = environ; *entry != nullptr; ++entry) own.emplace_back(*entry);
     std::vector<std::string> environment = launcher_environment(own);
     environment.push_back(fmt::format("{}={}", contract::kRunId, run.run_id));
     environment.push_back(fmt::format("{}={}", contract::kAttempt, request.generation));
+    if (scratch.empty()) return environment;
+    for (const char* parameter : {"OMPI_MCA_orte_tmpdir_base", "OMPI_MCA_btl_vader_backing_directory"}) {
+      if (std::getenv(parameter) == nullptr) environment.push_back(fmt::format("{}={}", parameter, scratch));
+    }
     return environment;
   }
 

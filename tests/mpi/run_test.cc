@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <sstream>
 
 #include "common/json_fields.h"
@@ -123,6 +124,23 @@ TEST(MusterRun, AKilledMpirunIsReplaced) {
   EXPECT_EQ(verdict_of(task, 1).at("cause"), "node_failure");
   EXPECT_EQ(verdict_of(task, 1).at("budget"), "node_failure");
   expect_nothing_left(task);
+}
+
+// Open MPI removes its session files and shared memory only if it is not killed.
+TEST(MusterRun, AKilledMpirunsScratchIsRemoved) {
+  TaskFolder task(program(R"(
+say("scratch", os.environ.get("OMPI_MCA_btl_vader_backing_directory"))
+linger()
+)"));
+  task.start();
+  wait_until_lingering(task, 1);
+  const std::filesystem::path scratch = "/dev/shm/muster-" + task.run_id();
+  EXPECT_THAT(task.log(1, "rank-0.log"), HasSubstr("scratch " + scratch.string()));
+  EXPECT_FALSE(std::filesystem::is_empty(scratch)) << "Open MPI's session directory should be here";
+  task.signal(SIGKILL);
+  ::kill(parent_of(task.rank_pid(0, 1)), SIGKILL);
+  EXPECT_EQ(task.wait(), 1000 + SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(scratch); }));
 }
 
 TEST(MusterRun, AKilledGuardIsReplaced) {
