@@ -176,7 +176,8 @@ TEST_F(HostsTest, ALostHostIsNoticedAndNothingIsLeftOnTheOthers) {
   run.send(SIGTERM);
   run.wait();
   for (const int host : {1, 3}) {
-    EXPECT_TRUE(wait_until([&] { return hosts_->processes_of(host).empty(); })) << "host " << host;
+    EXPECT_TRUE(wait_until([&] { return hosts_->processes_of(host).empty(); }))
+        << "host " << host << ": " << hosts_->describe_processes_of(host);
   }
 }
 

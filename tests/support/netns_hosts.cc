@@ -3,8 +3,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "tests/support/subprocess.h"
@@ -47,6 +49,14 @@ pid_t only_child_of(pid_t parent) {
   pid_t child = 0;
   std::ifstream("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children") >> child;
   return child;
+}
+
+// Empty for a zombie: a host's first process reaps none.
+std::string command_line(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/cmdline");
+  std::string words{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
 }
 
 }  // namespace
@@ -169,9 +179,16 @@ std::vector<pid_t> NetnsHosts::processes_of(int host) const {
     const std::string text = entry.path().filename().string();
     pid_t pid = 0;
     std::from_chars(text.data(), text.data() + text.size(), pid);
-    if (pid > 0 && pid != holder && space_of(text) == space) found.push_back(pid);
+    if (pid > 0 && pid != holder && space_of(text) == space && !command_line(pid).empty())
+      found.push_back(pid);
   }
   return found;
+}
+
+std::string NetnsHosts::describe_processes_of(int host) const {
+  std::string text;
+  for (const pid_t pid : processes_of(host)) text += std::to_string(pid) + ": " + command_line(pid) + "\n";
+  return text;
 }
 
 }  // namespace muster::testing

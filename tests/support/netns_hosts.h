@@ -42,6 +42,8 @@ class NetnsHosts {
   void kill_host(int host);
   // Of the host, apart from the one that holds it.
   std::vector<pid_t> processes_of(int host) const;
+  // Their command lines, for failed expectations.
+  std::string describe_processes_of(int host) const;
 
  private:
   explicit NetnsHosts(std::filesystem::path shared) : shared_(std::move(shared)) {}
