@@ -28,6 +28,7 @@ constexpr seconds kOrphanWait{10};
 
 std::vector<char*> c_strings(const std::vector<std::string>& strings) {
   std::vector<char*> result;
+  result.reserve(strings.size() + 1);
   for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
   result.push_back(nullptr);
   return result;

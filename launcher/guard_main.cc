@@ -55,6 +55,7 @@ void report(int control, const std::string& message) {
   int error = ESRCH;
   if (::getppid() == guard) {
     std::vector<char*> argv;
+    argv.reserve(command.size() + 1);
     for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     ::execvp(argv[0], argv.data());

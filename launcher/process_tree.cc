@@ -90,7 +90,7 @@ std::vector<pid_t> end_all_descendants(Deadline deadline) {
   for (;;) {
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    const std::vector<pid_t> left = descendants_of(::getpid());
+    std::vector<pid_t> left = descendants_of(::getpid());
     if (left.empty() || deadline.expired()) return left;
     for (const pid_t pid : left) ::kill(pid, SIGKILL);
     nap();
@@ -120,7 +120,7 @@ std::vector<pid_t> processes_of_run(std::string_view run_id) {
 std::vector<pid_t> end_processes_of_run(std::string_view run_id, milliseconds patience, Deadline deadline) {
   const Deadline patient = Deadline::after(patience);
   for (;;) {
-    const std::vector<pid_t> left = processes_of_run(run_id);
+    std::vector<pid_t> left = processes_of_run(run_id);
     if (left.empty() || deadline.expired()) return left;
     if (patient.expired()) {
       for (const pid_t pid : left) ::kill(pid, SIGKILL);

@@ -41,7 +41,7 @@ double steady_s() { return std::chrono::duration<double>(Clock::now().time_since
 
 class RunLoop {
  public:
-  explicit RunLoop(RunLoopParts parts) : parts_(std::move(parts)), supervisor_(parts_.supervision) {}
+  explicit RunLoop(const RunLoopParts& parts) : parts_(parts), supervisor_(parts_.supervision) {}
 
   Result<RunLoopResult> run();
 
@@ -379,6 +379,6 @@ StopSignals::~StopSignals() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-Result<RunLoopResult> run_supervised(RunLoopParts parts) { return RunLoop(std::move(parts)).run(); }
+Result<RunLoopResult> run_supervised(const RunLoopParts& parts) { return RunLoop(parts).run(); }
 
 }  // namespace muster

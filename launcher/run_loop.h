@@ -62,6 +62,6 @@ struct RunLoopResult {
 };
 
 // Blocks until the run ends. Fails only if the loop itself cannot work.
-Result<RunLoopResult> run_supervised(RunLoopParts parts);
+Result<RunLoopResult> run_supervised(const RunLoopParts& parts);
 
 }  // namespace muster

@@ -40,8 +40,8 @@ struct Options {
 
 class Supervisor {
  public:
-  explicit Supervisor(Options options)
-      : options_(std::move(options)), committed_step_(options_.last_checkpoint_step) {}
+  explicit Supervisor(const Options& options)
+      : options_(options), committed_step_(options_.last_checkpoint_step) {}
 
   std::vector<Action> on(const Event& event);
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace muster {
 
@@ -32,7 +33,9 @@ class TaggedOutputSplitter {
   struct Source {
     int rank = -1;
     bool is_stderr = false;
-    auto operator<=>(const Source&) const = default;
+    bool operator<(const Source& other) const {
+      return std::tie(rank, is_stderr) < std::tie(other.rank, other.is_stderr);
+    }
   };
   struct Tag {
     enum class Kind { kNone, kIncomplete, kComplete } kind = Kind::kNone;

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <cstdlib>
 #include <thread>
@@ -167,6 +168,9 @@ TEST_F(EventChannelTest, WhatWasFlushedArrivesThoughTheSenderDies) {
   }
   EXPECT_TRUE(eventually([&] { return count("finished") == 1; }));
   EXPECT_TRUE(eventually([&] { return server_->rank_connections() == 0; }));
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(EventChannelTest, TheRefusedAreToldWhy) {
