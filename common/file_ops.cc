@@ -4,11 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 namespace muster {
@@ -156,18 +155,25 @@ Status make_directories(FileOps& ops, const fs::path& path, mode_t mode) {
 }
 
 Result<std::string> read_text_file(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    return fail(ErrorCode::kInvalidArgument, "cannot read {}: it is a directory", path.string());
+  // Not a stream: its iterators throw when a read fails, as it does in /proc for a process that has just
+  // ended.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    const int error = errno;
+    return fail(error_code_of_errno(error), "cannot open {}: {}", path.string(), errno_text(error));
   }
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    return fail(error_code_of_errno(errno), "cannot open {}: {}", path.string(), errno_text(errno));
+  std::string text;
+  std::array<char, 1 << 16> block;
+  for (;;) {
+    const ssize_t got = ::read(fd, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    const int error = got < 0 ? errno : 0;
+    if (got <= 0) ::close(fd);
+    if (error != 0)
+      return fail(error_code_of_errno(error), "cannot read {}: {}", path.string(), errno_text(error));
+    if (got == 0) return text;
+    text.append(block.data(), static_cast<std::size_t>(got));
   }
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) return fail(ErrorCode::kIo, "cannot read {}", path.string());
-  return text;
 }
 
 }  // namespace muster

@@ -54,10 +54,11 @@ tl::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> format, A
 #define MUSTER_CONCAT(a, b) MUSTER_CONCAT_INNER(a, b)
 
 // MUSTER_ASSIGN(auto bytes, read_file(path)): declares and assigns, or propagates the error.
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 #define MUSTER_ASSIGN(declaration, expression)                                                          \
   auto MUSTER_CONCAT(muster_result_, __LINE__) = (expression);                                          \
   if (!MUSTER_CONCAT(muster_result_, __LINE__)) {                                                       \
     return tl::unexpected<::muster::Error>(std::move(MUSTER_CONCAT(muster_result_, __LINE__)).error()); \
   }                                                                                                     \
   declaration = *std::move(MUSTER_CONCAT(muster_result_, __LINE__))
+// NOLINTEND(bugprone-macro-parentheses)

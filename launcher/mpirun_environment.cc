@@ -42,14 +42,16 @@ std::vector<std::string> launcher_environment(const std::vector<std::string>& ow
   std::vector<std::string> kept;
   for (const std::string& entry : own) {
     // What the run contract sets must not come from an enclosing run.
-    if (starts_with_any(entry, {"MUSTER_RUN_ID=", "MUSTER_ATTEMPT=", "MUSTER_RUN_DIR=", "MUSTER_CHECKPOINT_DIR=",
-                                "MUSTER_DATA_DIR=", "MUSTER_STOP_SIGNAL=", "MUSTER_EVENTS=",
-                                "MUSTER_NETWORK_INTERFACE=", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=",
-                                "LOCAL_WORLD_SIZE=", "NODE_RANK=", "MASTER_ADDR=", "MASTER_PORT="})) {
+    if (starts_with_any(
+            entry, {"MUSTER_RUN_ID=", "MUSTER_ATTEMPT=", "MUSTER_RUN_DIR=", "MUSTER_CHECKPOINT_DIR=",
+                    "MUSTER_DATA_DIR=", "MUSTER_STOP_SIGNAL=", "MUSTER_EVENTS=", "MUSTER_NETWORK_INTERFACE=",
+                    "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", "NODE_RANK=", "MASTER_ADDR=",
+                    "MASTER_PORT="})) {
       continue;
     }
     if (inside_mpirun && starts_with_any(entry, {"OMPI_", "PMIX_", "PMI_", "ORTE_"})) continue;
-    if (inside_slurm && starts_with_any(entry, {"SLURM_", "PMI_", "PMIX_"}) && !entry.starts_with("SLURM_CONF=")) {
+    if (inside_slurm && starts_with_any(entry, {"SLURM_", "PMI_", "PMIX_"}) &&
+        !entry.starts_with("SLURM_CONF=")) {
       continue;
     }
     kept.push_back(entry);

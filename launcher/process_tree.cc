@@ -10,13 +10,12 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "common/file_ops.h"
 #include "common/run_contract.h"
 
 namespace muster {
@@ -43,9 +42,9 @@ std::vector<pid_t> all_pids() {
   return pids;
 }
 
+// Empty if the process is gone, also if it goes while it is read.
 std::string read_proc(pid_t pid, const char* file) {
-  std::ifstream in("/proc/" + std::to_string(pid) + "/" + file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  return read_text_file("/proc/" + std::to_string(pid) + "/" + file).value_or("");
 }
 
 // 0 if the process is gone.

@@ -162,6 +162,15 @@ Verdict from_signal(const Evidence& evidence, int rank, const std::string& node,
           Budget::kCrash};
 }
 
+Verdict lost_node(const std::string& node) {
+  return {Cause::kNodeFailure,
+          -1,
+          node,
+          contract::kMusterUnavailable,
+          fmt::format("the launcher lost node {}", node.empty() ? "(unnamed)" : node),
+          Budget::kNodeFailure};
+}
+
 std::optional<Verdict> from_launcher_report(const Evidence& evidence, const LauncherReport& report) {
   switch (report.kind) {
     case Kind::kRankSignal:
@@ -178,16 +187,13 @@ std::optional<Verdict> from_launcher_report(const Evidence& evidence, const Laun
                                  rank_text(report.rank, report.node)),
                      Budget::kCrash};
     case Kind::kDaemonLost:
-      return Verdict{
-          Cause::kNodeFailure,
-          -1,
-          report.node,
-          contract::kMusterUnavailable,
-          fmt::format("the launcher lost node {}", report.node.empty() ? "(unnamed)" : report.node),
-          Budget::kNodeFailure};
+      return lost_node(report.node);
+    case Kind::kDaemonFailed:
+      // mpirun says so, too, when the daemon of a node that had started all its ranks dies early.
+      if (evidence.ranks_started == evidence.world_size) return lost_node(report.node);
+      [[fallthrough]];
     case Kind::kNotEnoughSlots:
     case Kind::kCannotExecute:
-    case Kind::kDaemonFailed:
       return Verdict{Cause::kLauncherError,
                      -1,
                      report.node,

@@ -39,6 +39,13 @@ TEST(FileOps, AFailureNamesThePathAndTheReason) {
   EXPECT_FALSE(read_text_file(directory.path()));
 }
 
+// Reading such a file once threw: a process of /proc can end between open and read, and read(2) then fails.
+TEST(FileOps, AReadThatFailsIsAnErrorAndNoException) {
+  const auto text = read_text_file("/proc/self/mem");  // address 0 is not mapped: EIO
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, ErrorCode::kIo);
+}
+
 TEST(FileOps, WriteNewFileRefusesToOverwrite) {
   TemporaryDirectory directory;
   const auto path = directory.path() / "file";

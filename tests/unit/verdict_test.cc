@@ -216,6 +216,8 @@ std::vector<Case> cases() {
        Cause::kLauncherError, -1, "", 69, Budget::kLauncherError, "cannot start mpirun"},
       {"daemon_lost", ended(205, kLostDaemon), Cause::kNodeFailure, -1, "nodeB", 69, Budget::kNodeFailure,
        "nodeB"},
+      {"daemon_lost_early", ended(205, kNoDaemon), Cause::kNodeFailure, -1, "", 69, Budget::kNodeFailure,
+       "lost node"},
       {"launcher_killed", launcher_killed(9), Cause::kNodeFailure, -1, "", 137, Budget::kNodeFailure,
        "launcher itself"},
       {"launcher_terminated", ended(1), Cause::kUnknown, -1, "", 1, Budget::kCrash, "named no rank"},

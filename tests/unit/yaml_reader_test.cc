@@ -7,7 +7,6 @@
 namespace muster {
 namespace {
 
-
 TEST(YamlDocument, KnowsPlacesAndQuotes) {
   Diagnostics diagnostics("f");
   const YamlNode root = parse_yaml("a: 1\nb:\n  - \"x\"\n  - {c: d}\ne:\n", diagnostics);
