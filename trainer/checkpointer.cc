@@ -82,6 +82,14 @@ Result<bool> Checkpointer::restore(const std::vector<NamedTensor>& tensors, Trai
     events_.emit(
         {{"event", contract::event::kCheckpointQuarantined}, {"path", bad.path}, {"reason", bad.reason}});
   }
+  if (!outcome.checkpoint && !outcome.quarantined.empty()) {
+    // Starting over by itself would hide that finished work is at stake.
+    return fail(
+        ErrorCode::kCorrupt,
+        "every checkpoint is damaged; the newest is now {} ({}). Put a sound one back, or run again to start "
+        "from the beginning",
+        outcome.quarantined[0].path, outcome.quarantined[0].reason);
+  }
   if (!outcome.checkpoint) return false;
   checkpoint::LoadedCheckpoint& loaded = *outcome.checkpoint;
   const json& stored = loaded.state();

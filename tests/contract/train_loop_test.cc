@@ -219,6 +219,40 @@ TEST(TrainLoop, ACheckpointThatLacksAnItemIsRefusedByAllRanks) {
   }
 }
 
+TEST(TrainLoop, ADamagedCheckpointIsPassedOverForTheOneBefore) {
+  const auto backing = stopped_at(2, 9);
+  ASSERT_GE(backing->steps().size(), 2u);
+  backing->damage_newest();
+  TrainingRun run = demanding_run(2);
+  run.generation = 2;
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  EXPECT_EQ(result.events->named(event::kCheckpointQuarantined).size(), 1u);
+  EXPECT_GT(result.events->named(event::kResumed).at(0).at("step").get<int>(), 0);
+  EXPECT_EQ(newest_tensors(backing), undisturbed());
+}
+
+TEST(TrainLoop, IfEveryCheckpointIsDamagedTheUserIsToldBeforeARunStartsOver) {
+  auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.options.keep_last = 1;
+  run.stop_rank = 0;
+  run.stop_at_step = 6;
+  run_training(run, backing);
+  ASSERT_EQ(backing->steps().size(), 1u);
+  backing->damage_newest();
+  TrainingRun again = demanding_run(2);
+  again.generation = 2;
+  for (const auto& outcome : run_training(again, backing).outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("every checkpoint is damaged"));
+  }
+  again.generation = 3;
+  expect_completed(run_training(again, backing));
+  EXPECT_EQ(newest_tensors(backing), undisturbed());
+}
+
 TEST(TrainLoop, ASampleThatIsNotANumberStopsAllRanksWithOneDecision) {
   for (const int ranks : {1, 3}) {
     TrainingRun run = demanding_run(ranks);
