@@ -15,7 +15,9 @@ namespace muster::testing {
 
 class ForkedProcess {
  public:
+  // A ForkedProcess cannot be called, so it is never taken for a body.
   template <class Body>
+  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
   explicit ForkedProcess(Body&& body) : pid_(::fork()) {
     if (pid_ < 0) throw std::runtime_error("fork failed");
     if (pid_ == 0) ::_exit(std::forward<Body>(body)());
