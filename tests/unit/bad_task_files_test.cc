@@ -17,7 +17,7 @@ class BadTaskFileTest : public ::testing::TestWithParam<BadTaskFile> {};
 TEST_P(BadTaskFileTest, GetsExactlyItsErrors) {
   TaskFileContext context;
   context.shown_file = "task.yaml";
-  context.file = "/work/jobs/task.yaml";
+  context.file = "/proj/jobs/task.yaml";
   context.home = "/home/ada";
   const auto spec = parse_task(GetParam().text, context);
   ASSERT_FALSE(spec) << "no error was found in\n" << GetParam().text;

@@ -15,7 +15,7 @@ Plan plan() {
   Plan plan;
   plan.world_size = 3;
   plan.argv = {"prog", "-a", "b c"};
-  plan.working_directory = "/work";
+  plan.working_directory = "/proj";
   return plan;
 }
 
@@ -34,7 +34,7 @@ TEST(MpirunCommand, OnThisMachine) {
       command(plan()),
       ElementsAre("mpirun", "--bind-to", "none", "--tag-output", "--stdin", "none", "--mca",
                   "orte_base_help_aggregate", "0", "--mca", "ras", "^slurm,tm,lsf,gridengine", "--mca", "plm",
-                  "^slurm,tm,lsf", "--oversubscribe", "--wdir", "/work", "-np", "3", "/bin/muster", "exec",
+                  "^slurm,tm,lsf", "--oversubscribe", "--wdir", "/proj", "-np", "3", "/bin/muster", "exec",
                   "--environment", "/run/environment.json", "--", "prog", "-a", "b c"));
 }
 

@@ -23,7 +23,7 @@ const std::string kTrainer = "task_name: t\nentry_point: muster-train\ndata_path
 TaskSpec parse(const std::string& text) {
   TaskFileContext context;
   context.shown_file = "task.yaml";
-  context.file = "/work/jobs/task.yaml";
+  context.file = "/proj/jobs/task.yaml";
   context.home = "/home/ada";
   const auto spec = parse_task(text, context);
   EXPECT_TRUE(spec) << spec.error().message;
@@ -64,9 +64,9 @@ std::string flag_of(const Plan& plan, const std::string& flag) {
 
 TEST(Plan, ScriptsRunWithPythonAndOthersAsTheyAre) {
   EXPECT_THAT(plan_of("task_name: t\nentry_point: train.py\nargs: [--lr, 0.1]\n").argv,
-              ElementsAre("python3", "/work/jobs/train.py", "--lr", "0.1"));
+              ElementsAre("python3", "/proj/jobs/train.py", "--lr", "0.1"));
   EXPECT_THAT(plan_of("task_name: t\nentry_point: ./run.sh\nargs: [\"a b\"]\n").argv,
-              ElementsAre("/work/jobs/run.sh", "a b"));
+              ElementsAre("/proj/jobs/run.sh", "a b"));
   EXPECT_THAT(plan_of("task_name: t\nentry_point: hostname\n").argv, ElementsAre("hostname"));
 }
 
@@ -79,8 +79,8 @@ TEST(Plan, CountsRanks) {
 
 TEST(Plan, KnowsItsPlaces) {
   const Plan plan = plan_of(kHead);
-  EXPECT_EQ(plan.task_file, "/work/jobs/task.yaml");
-  EXPECT_EQ(plan.working_directory, "/work/jobs");
+  EXPECT_EQ(plan.task_file, "/proj/jobs/task.yaml");
+  EXPECT_EQ(plan.working_directory, "/proj/jobs");
   EXPECT_EQ(plan.checkpoint_root, "/state/muster/work");
   EXPECT_EQ(plan.data_path, "");
   EXPECT_FALSE(plan.is_trainer);

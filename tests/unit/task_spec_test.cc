@@ -20,9 +20,9 @@ using ::testing::Not;
 TaskFileContext context() {
   TaskFileContext context;
   context.shown_file = "task.yaml";
-  context.file = "/work/jobs/task.yaml";
+  context.file = "/proj/jobs/task.yaml";
   context.home = "/home/ada";
-  context.file_exists = [](const std::string& path) { return path == "/work/jobs/beside"; };
+  context.file_exists = [](const std::string& path) { return path == "/proj/jobs/beside"; };
   return context;
 }
 
@@ -103,10 +103,10 @@ TEST(TaskSpec, ReadsEveryKeyAtTheTopLevel) {
   EXPECT_EQ(spec.image, "/images/pytorch.sqsh");
   EXPECT_EQ(spec.entry_point, "muster-train");
   EXPECT_THAT(spec.args, ElementsAre("--extra", "1", "2.5", "true", "", "a b"));
-  EXPECT_EQ(spec.data_path, "/work/data/mnist");
+  EXPECT_EQ(spec.data_path, "/proj/data/mnist");
   EXPECT_EQ(spec.checkpoint_path, "/home/ada/checkpoints");
-  EXPECT_EQ(spec.file, "/work/jobs/task.yaml");
-  EXPECT_EQ(spec.directory, "/work/jobs");
+  EXPECT_EQ(spec.file, "/proj/jobs/task.yaml");
+  EXPECT_EQ(spec.directory, "/proj/jobs");
   EXPECT_EQ(spec.source_text, kEveryKey);
 }
 
@@ -225,14 +225,14 @@ TEST(TaskSpec, FindsEntryPoints) {
   const auto entry_point = [](const std::string& value) {
     return parse("task_name: t\nentry_point: " + value + "\n").entry_point;
   };
-  EXPECT_EQ(entry_point("train.py"), "/work/jobs/train.py");
-  EXPECT_EQ(entry_point("./bin/../train"), "/work/jobs/train");
-  EXPECT_EQ(entry_point("../train"), "/work/train");
-  EXPECT_EQ(entry_point("beside"), "/work/jobs/beside");
+  EXPECT_EQ(entry_point("train.py"), "/proj/jobs/train.py");
+  EXPECT_EQ(entry_point("./bin/../train"), "/proj/jobs/train");
+  EXPECT_EQ(entry_point("../train"), "/proj/train");
+  EXPECT_EQ(entry_point("beside"), "/proj/jobs/beside");
   EXPECT_EQ(entry_point("hostname"), "hostname");
   EXPECT_EQ(entry_point("/bin/true"), "/bin/true");
   EXPECT_EQ(entry_point("${HOME}/bin/x"), "/home/ada/bin/x");
-  EXPECT_EQ(entry_point("\"${TASK_DIR}/x\""), "/work/jobs/x");
+  EXPECT_EQ(entry_point("\"${TASK_DIR}/x\""), "/proj/jobs/x");
 }
 
 TEST(TaskSpec, UnlimitedTimeIsNoLimit) {
