@@ -180,7 +180,9 @@ class Follower {
     // Tables first: rank 0 may already have begun a next meeting, which is not for this object to answer.
     for (const std::string& name : with_prefix(names, kTable)) {
       auto table = believable_table(read_json(directory_ / name), rank_, world_size_, nonce_);
-      if (table) return table;
+      if (!table) continue;
+      met_nonce_ = name.substr(kTable.size());
+      return table;
     }
     for (const std::string& begin : with_prefix(names, kBegin)) {
       const std::string name = answer_name(rank_, begin.substr(kBegin.size()));
@@ -196,8 +198,12 @@ class Follower {
   void leave() {
     for (const std::string& name : answered_) ::unlink((directory_ / name).c_str());
     const auto names = list(directory_);
-    if (!names || !with_prefix(*names, kRank).empty()) return;
-    for (const std::string& name : *names) ::unlink((directory_ / name).c_str());
+    if (!names) return;
+    for (const std::string& answer : with_prefix(*names, kRank)) {
+      if (answer.ends_with("-" + met_nonce_)) return;
+    }
+    // The last one. Only what belongs to this meeting goes: rank 0 may already have begun the next one here.
+    ::unlink((directory_ / (std::string(kTable) + met_nonce_)).c_str());
     ::rmdir(directory_.c_str());
   }
 
@@ -208,6 +214,7 @@ class Follower {
   std::string nonce_ = random_hex(kNonceBytes);
   json content_;
   std::set<std::string> answered_;
+  std::string met_nonce_;  // of the meeting whose table was believed
 };
 
 Result<RendezvousTable> follow(const fs::path& directory, int rank, int world_size, const std::string& node,
