@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <string_view>
 
+#include "common/file_ops.h"
 #include "common/run_contract.h"
 #include "common/version.h"
 #include "launcher/commands/commands.h"
@@ -17,11 +19,13 @@ struct Command {
   std::string_view name;
   std::string_view summary;
   int (*run)(const muster::commands::Arguments&);
+  // Its exit code tells what became of a run, not whether that could be printed.
+  bool outlives_output = false;
 };
 
 constexpr std::array kCommands{
     Command{"run", "run a task file to its end on this machine or on the hosts of a host file",
-            muster::commands::run},
+            muster::commands::run, true},
     Command{"validate", "check task files", muster::commands::validate},
     Command{"plan", "show what a task file would start; start nothing", muster::commands::plan},
     Command{"exec", "give a rank its environment and become the program", muster::commands::exec},
@@ -41,6 +45,13 @@ void print_usage(std::FILE* out) {
   fmt::print(out, "\n`muster COMMAND --help` tells more. Exit codes: docs/errors.md.\n");
 }
 
+// What was printed must have arrived: half a list must not look like a list (a full disk, a closed file).
+int after_output(int exit_code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  fmt::print(stderr, "muster: cannot write to standard output: {}\n", muster::errno_text(errno));
+  return exit_code == muster::contract::kMusterOk ? muster::contract::kMusterIo : exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -51,11 +62,11 @@ int main(int argc, char** argv) {
   }
   if (name == "--help" || name == "-h" || name == "help") {
     print_usage(stdout);
-    return muster::contract::kMusterOk;
+    return after_output(muster::contract::kMusterOk);
   }
   if (name == "--version") {
     fmt::print("muster {}\n", muster::kVersion);
-    return muster::contract::kMusterOk;
+    return after_output(muster::contract::kMusterOk);
   }
   const Command* command =
       std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
@@ -65,8 +76,10 @@ int main(int argc, char** argv) {
     return muster::contract::kMusterUsage;
   }
   try {
-    return command->run(muster::commands::Arguments(argv + 2, argv + argc));
+    const int exit_code = command->run(muster::commands::Arguments(argv + 2, argv + argc));
+    return command->outlives_output ? exit_code : after_output(exit_code);
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return after_output(muster::contract::kMusterOk);
     fmt::print(stderr, "muster: internal error: {}\n", error.what());
     return muster::contract::kMusterInternal;
   }

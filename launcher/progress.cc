@@ -147,7 +147,10 @@ std::string format_outcome(const RunOutcome& outcome) {
   std::string text = fmt::format("muster: {}\n", outcome.state) + table.text();
   if (outcome.state == "done") return text;
   text += fmt::format("\nwhy: {}\n", printable(outcome.explanation));
-  if (!outcome.failed_output.empty()) {
+  // After an orderly stop the last lines are mpirun's complaints about it, which would only mislead.
+  if (outcome.exit_code == contract::kMusterStopped) {
+    text += "the same command goes on\n";
+  } else if (!outcome.failed_output.empty()) {
     text +=
         fmt::format("last lines of {} ({}):\n",
                     outcome.failed_rank < 0 ? "the launcher" : fmt::format("rank {}", outcome.failed_rank),

@@ -7,6 +7,7 @@
 #include "common/run_contract.h"
 #include "launcher/commands/run_argument.h"
 #include "launcher/lease.h"
+#include "launcher/lease_holder.h"
 #include "launcher/random_hex.h"
 #include "launcher/run_index.h"
 
@@ -39,7 +40,7 @@ Result<bool> is_there(const RunDirectory& run) {
 int rm(const Arguments& arguments) {
   boost::program_options::options_description options("Options");
   options.add_options()(
-      "force", "even while another muster holds the run; that one ends its processes when it notices");
+      "force", "even while another muster holds the run: it and its processes are ended first");
   const ParsedLine line = parse_command_line(
       {fmt::format(
            "usage: muster rm RUN [--force]\n\nRemoves a run: its directory with checkpoints and logs, "
@@ -59,13 +60,17 @@ int rm(const Arguments& arguments) {
     fmt::print("{} was gone already; its entry is removed\n", run.path.string());
     return contract::kMusterOk;
   }
+  const bool force = line.values.contains("force");
+  if (force) {
+    if (const Status ended = end_lease_holder(run); !ended) return report_run_error(ended.error());
+  }
   std::optional<Lease> held;  // while it is removed, nobody may begin to continue it
   auto lease = Lease::acquire(run.path);
   if (lease) held.emplace(*std::move(lease));
   // Who removes a run because the disk is full cannot write a lease first.
   const bool unheld_on_a_full_disk =
       !held && lease.error().code == ErrorCode::kNoSpace && !live_lease_holder(run.path);
-  if (!held && !unheld_on_a_full_disk && !line.values.contains("force"))
+  if (!held && !unheld_on_a_full_disk && !force)
     return report_run_error(lease.error());
   if (const Status removed = remove_directory(run); !removed) return report_run_error(removed.error());
   fmt::print("removed {}\n", run.path.string());

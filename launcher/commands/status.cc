@@ -72,7 +72,7 @@ void print_attempt(const AttemptSummary& attempt, bool is_last_of_running) {
   fmt::print("  {:>3}  {} → {}", attempt.number, attempt.started.empty() ? "?" : attempt.started,
              !attempt.ended.empty() ? attempt.ended
              : is_last_of_running   ? "running"
-                                    : "?");
+                                    : "broken off: its muster ended without a word");
   if (attempt.resumed_step) fmt::print(", from step {}", *attempt.resumed_step);
   if (!attempt.cause.empty()) fmt::print("  {}: {}", attempt.cause, attempt.explanation);
   fmt::print("\n");

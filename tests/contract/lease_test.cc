@@ -6,11 +6,14 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "common/file_ops.h"
+#include "launcher/lease_holder.h"
 #include "tests/support/forked_process.h"
 #include "tests/support/temporary_directory.h"
 
@@ -253,6 +256,31 @@ TEST(LeaseRace, NoTwoOwnersAtOnceWhileItChangesHands) {
       EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "exit code " << WEXITSTATUS(status);
     }
   }
+}
+
+TEST(EndLeaseHolder, KillsAHolderThatHearsNoSignal) {
+  const TemporaryDirectory directory;
+  const RunDirectory run{"deaf-holder", directory.path()};
+  Pipe held;
+  ForkedProcess holder([&] {
+    std::signal(SIGTERM, SIG_IGN);
+    const auto lease = Lease::acquire(run.path);
+    held.put(lease ? 'y' : 'n');
+    for (;;) ::pause();
+    return 0;
+  });
+  ASSERT_EQ(held.take(), 'y');
+  EndHolderPatience patience;
+  patience.stop = patience.kill = std::chrono::milliseconds(50);
+  const Status ended = end_lease_holder(run, patience);
+  EXPECT_TRUE(ended) << ended.error().message;
+  const int status = holder.wait();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+}
+
+TEST(EndLeaseHolder, HasNothingToDoForARunThatNobodyHolds) {
+  const TemporaryDirectory directory;
+  EXPECT_TRUE(end_lease_holder({"nobody", directory.path()}));
 }
 
 }  // namespace

@@ -193,10 +193,33 @@ TEST_F(RunCommandsTest, RmRefusesWhileARunIsHeldUnlessForced) {
   EXPECT_THAT(refused.err, HasSubstr("pid " + std::to_string(::getpid())));
   EXPECT_TRUE(fs::exists(run.run_info()));
   EXPECT_TRUE(lease->renew());
+}
+
+TEST_F(RunCommandsTest, RmByForceEndsTheHolderFirst) {
+  const RunDirectory run = finished_run();
+  Pipe held;
+  ForkedProcess holder([&] {
+    const auto lease = Lease::acquire(run.path);
+    held.put(lease ? 'y' : 'n');
+    for (;;) ::pause();
+    return 0;
+  });
+  ASSERT_EQ(held.take(), 'y');
   const ProgramResult forced = muster({"rm", "finished", "--force"});
   EXPECT_EQ(forced.exit_code, 0) << forced;
   EXPECT_FALSE(fs::exists(run.path));
-  EXPECT_EQ(lease->renew().error().code, ErrorCode::kAborted);  // so its holder stops
+  const int status = holder.wait();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+}
+
+TEST_F(RunCommandsTest, OutputThatCannotBeWrittenIsAnError) {
+  finished_run();
+  for (const char* command : {"list", "status finished", "list --json", "--version", "--help"}) {
+    const ProgramResult result = run_program(
+        {"/bin/sh", "-c", fmt::format("{} {} >/dev/full", testing::built_program("muster"), command)});
+    EXPECT_EQ(result.exit_code, contract::kMusterIo) << command << "\n" << result;
+    EXPECT_THAT(result.err, HasSubstr("standard output")) << command;
+  }
 }
 
 TEST_F(RunCommandsTest, RmOfARunThatIsGoneOrReplacedRemovesOnlyTheEntry) {

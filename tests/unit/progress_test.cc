@@ -2,7 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/run_contract.h"
 #include "launcher/run_history.h"
 #include "launcher/step_sampler.h"
 
@@ -10,8 +21,10 @@ namespace muster {
 namespace {
 
 using nlohmann::json;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 json step_event(int step, double loss = 0.5) {
   return {{"event", "step"}, {"step", step}, {"total_steps", 100},
@@ -106,6 +119,80 @@ TEST(Outcome, OfAFailedRunSaysWhyAndWhere) {
   EXPECT_THAT(format_outcome(outcome), HasSubstr("\nwhy: rank 1 left with exit code 3\n"
                                                  "last lines of rank 1 (/r/logs/attempt-3/rank-1.log):\n"
                                                  "  | Traceback\n  | ValueError \nexit code: 3\n"));
+}
+
+TEST(Outcome, OfAnOrderlyStopBlamesNobody) {
+  RunOutcome outcome;
+  outcome.state = "stopped";
+  outcome.exit_code = contract::kMusterStopped;
+  outcome.explanation = "rank 0 left with 85: it saved its state and asks to be started again";
+  outcome.failed_output = {"mpirun detected that one or more processes exited with non-zero status"};
+  EXPECT_THAT(format_outcome(outcome),
+              EndsWith("\nwhy: rank 0 left with 85: it saved its state and asks to be started again\n"
+                       "the same command goes on\nexit code: 85\n"));
+}
+
+// What a terminal of `columns` columns gets when `write` runs with it as standard output and error.
+template <class Write>
+std::string on_a_terminal(unsigned short columns, const Write& write) {
+  winsize size{};
+  size.ws_row = 24;
+  size.ws_col = columns;
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    write();
+    std::fflush(nullptr);
+    ::_exit(0);
+  }
+  std::string text;
+  char buffer[4096];
+  // Ends with EIO once the child is gone and all is read.
+  for (ssize_t n = 0; (n = ::read(terminal, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  return text;
+}
+
+TEST(ConsoleTest, RedrawsOneLineOfATerminalAndClearsItForEverythingElse) {
+  const std::string text = on_a_terminal(40, [] {
+    Console console(OutputMode::kNormal);
+    Progress progress;
+    progress.begin_attempt(1, 0);
+    progress.add(step_event(100), 1);
+    console.progress(progress, 1);
+    progress.add(step_event(150), 1.1);
+    console.progress(progress, 1.1);  // too soon
+    progress.add(step_event(200), 2);
+    console.progress(progress, 2);
+    console.notice("something happened");
+    console.progress(progress, 3);
+    RunOutcome outcome;
+    outcome.state = "done";
+    console.outcome(outcome);
+  });
+  constexpr std::string_view kRedraw = "\r\x1b[K";
+  std::vector<std::string> pieces;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + kRedraw.size()) {
+    end = std::min(text.find(kRedraw, begin), text.size());
+    pieces.push_back(text.substr(begin, end - begin));
+  }
+  ASSERT_EQ(pieces.size(), 6U) << text;
+  EXPECT_EQ(pieces[0], "");
+  EXPECT_THAT(pieces[1], HasSubstr("step 100"));
+  EXPECT_THAT(pieces[2], HasSubstr("step 200"));
+  EXPECT_THAT(pieces[3], StartsWith("muster: something happened\r\n"));  // on a line of its own
+  EXPECT_THAT(pieces[4], HasSubstr("step 200"));
+  EXPECT_THAT(pieces[5], StartsWith("muster: done\r\n"));
+  for (const std::size_t line : {1U, 2U, 4U}) {
+    const auto columns = std::count_if(pieces[line].begin(), pieces[line].end(),
+                                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+    EXPECT_LT(columns, 40) << "a line that wraps cannot be redrawn: " << pieces[line];
+  }
 }
 
 TEST(StepSamplerTest, WritesOneAnIntervalAndKeepsTheLast) {
