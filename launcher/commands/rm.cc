@@ -39,8 +39,8 @@ Result<bool> is_there(const RunDirectory& run) {
 
 int rm(const Arguments& arguments) {
   boost::program_options::options_description options("Options");
-  options.add_options()(
-      "force", "even while another muster holds the run: it and its processes are ended first");
+  options.add_options()("force",
+                        "even while another muster holds the run: it and its processes are ended first");
   const ParsedLine line = parse_command_line(
       {fmt::format(
            "usage: muster rm RUN [--force]\n\nRemoves a run: its directory with checkpoints and logs, "
@@ -70,8 +70,7 @@ int rm(const Arguments& arguments) {
   // Who removes a run because the disk is full cannot write a lease first.
   const bool unheld_on_a_full_disk =
       !held && lease.error().code == ErrorCode::kNoSpace && !live_lease_holder(run.path);
-  if (!held && !unheld_on_a_full_disk && !force)
-    return report_run_error(lease.error());
+  if (!held && !unheld_on_a_full_disk && !force) return report_run_error(lease.error());
   if (const Status removed = remove_directory(run); !removed) return report_run_error(removed.error());
   fmt::print("removed {}\n", run.path.string());
   return contract::kMusterOk;
