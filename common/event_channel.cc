@@ -1,9 +1,5 @@
 #include "common/event_channel.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -19,6 +15,7 @@
 #include "common/file_ops.h"
 #include "common/json_fields.h"
 #include "common/run_contract.h"
+#include "common/stream_socket.h"
 #include "common/version.h"
 
 namespace muster {
@@ -30,116 +27,13 @@ using std::chrono::milliseconds;
 constexpr std::size_t kQueueBytesMax = std::size_t{8} << 20;
 constexpr milliseconds kRoomWait{500};
 constexpr milliseconds kCloseWait{2000};
+constexpr std::string_view kPeer = "the supervisor";  // in messages
+constexpr std::size_t kAnswerBytesMax = 4096;
 
 // Wakes the sender, or does nothing if it is awake already (the eventfd's counter never fills up).
 void wake(int eventfd) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(eventfd, &one, sizeof one);
-}
-
-struct AddressInfoDeleter {
-  void operator()(addrinfo* info) const { ::freeaddrinfo(info); }
-};
-using AddressInfo = std::unique_ptr<addrinfo, AddressInfoDeleter>;
-
-// Numeric addresses only: a name lookup has no deadline.
-Result<AddressInfo> parse_address(std::string_view address) {
-  constexpr std::string_view kScheme = "tcp://";
-  const std::size_t colon = address.rfind(':');
-  if (!address.starts_with(kScheme) || colon == std::string_view::npos || colon < kScheme.size()) {
-    return fail(ErrorCode::kInvalidArgument, "'{}' is no event address; expected tcp://ADDRESS:PORT",
-                address);
-  }
-  std::string host(address.substr(kScheme.size(), colon - kScheme.size()));
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  const std::string port(address.substr(colon + 1));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0) {
-    return fail(ErrorCode::kInvalidArgument, "'{}' is no event address ({}); expected tcp://ADDRESS:PORT",
-                address, ::gai_strerror(error));
-  }
-  return AddressInfo(found);
-}
-
-Status wait_for(int fd, short events, Deadline deadline, std::string_view what) {
-  for (;;) {
-    pollfd entry{fd, events, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(deadline.remaining().count()));
-    if (ready > 0) return {};
-    if (ready == 0 && deadline.expired()) {
-      return fail(ErrorCode::kDeadlineExceeded, "the supervisor did not {} in time", what);
-    }
-    if (ready < 0 && errno != EINTR) return fail(ErrorCode::kIo, "poll: {}", errno_text(errno));
-  }
-}
-
-// A supervisor whose machine vanished sends no FIN; the kernel finds out for us, in about 15 s.
-void watch_for_silence(int fd) {
-  const int on = 1;
-  const int idle_s = 5;
-  const int interval_s = 3;
-  const int probes = 3;
-  const unsigned unacknowledged_ms = 15000;
-  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms, sizeof unacknowledged_ms);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-Result<UniqueFd> open_connection(std::string_view address, Deadline deadline) {
-  MUSTER_ASSIGN(const AddressInfo info, parse_address(address));
-  UniqueFd fd(::socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return fail(ErrorCode::kIo, "cannot make a socket: {}", errno_text(errno));
-  if (::connect(fd.get(), info->ai_addr, info->ai_addrlen) != 0) {
-    if (errno != EINPROGRESS) {
-      return fail(ErrorCode::kPeerLost, "cannot reach the supervisor at {}: {}", address, errno_text(errno));
-    }
-    MUSTER_TRY(wait_for(fd.get(), POLLOUT, deadline, "accept the connection"));
-    int error = 0;
-    socklen_t length = sizeof error;
-    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) {
-      return fail(ErrorCode::kPeerLost, "cannot reach the supervisor at {}: {}", address, errno_text(error));
-    }
-  }
-  watch_for_silence(fd.get());
-  return fd;
-}
-
-Status send_all(int fd, std::string_view text, Deadline deadline) {
-  while (!text.empty()) {
-    const ssize_t sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      text.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN) {
-      MUSTER_TRY(wait_for(fd, POLLOUT, deadline, "read the hello"));
-    } else if (errno != EINTR) {
-      return fail(ErrorCode::kPeerLost, "the supervisor closed the event channel: {}", errno_text(errno));
-    }
-  }
-  return {};
-}
-
-// The first line that comes back, without its newline.
-Result<std::string> receive_line(int fd, Deadline deadline) {
-  std::string line;
-  char byte = 0;
-  for (;;) {
-    MUSTER_TRY(wait_for(fd, POLLIN, deadline, "answer the hello"));
-    const ssize_t got = ::recv(fd, &byte, 1, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got <= 0)
-      return fail(ErrorCode::kPeerLost, "the supervisor closed the event channel before answering");
-    if (byte == '\n') return line;
-    line.push_back(byte);
-    if (line.size() > 4096)
-      return fail(ErrorCode::kMismatch, "the event channel's answer is no answer of muster");
-  }
 }
 
 std::string node_name() {
@@ -175,9 +69,9 @@ Result<std::unique_ptr<EventChannel>> EventChannel::connect(std::string_view add
   if (!hello.contains("node")) hello["node"] = node_name();
   if (!hello.contains("pid")) hello["pid"] = ::getpid();
 
-  MUSTER_ASSIGN(UniqueFd socket, open_connection(address, deadline));
-  MUSTER_TRY(send_all(socket.get(), to_line(hello), deadline));
-  MUSTER_ASSIGN(const std::string answer_line, receive_line(socket.get(), deadline));
+  MUSTER_ASSIGN(UniqueFd socket, connect_to(address, kPeer, deadline));
+  MUSTER_TRY(send_all(socket.get(), to_line(hello), kPeer, deadline));
+  MUSTER_ASSIGN(const std::string answer_line, receive_line(socket.get(), kAnswerBytesMax, kPeer, deadline));
   const json answer = json::parse(answer_line, nullptr, false);
   if (text_field(answer, "event") != "welcome") {
     return fail(ErrorCode::kMismatch, "the supervisor at {} refused this process: {}", address,

@@ -25,6 +25,8 @@
 #include "launcher/program_search.h"
 #include "launcher/rank_environment.h"
 #include "launcher/rendezvous.h"
+#include "launcher/tcp_rendezvous.h"
+#include "slurm/hostlist.h"
 
 namespace muster::commands {
 namespace {
@@ -103,12 +105,22 @@ struct Rank {
   std::optional<PortReservation> port;  // rank 0's, until exec
 };
 
+// Where ranks on several nodes meet that share no directory: on rank 0's host, by their launcher's word.
+std::vector<std::string> hosts_of_rank_0(const Environment& environment, LauncherKind launcher) {
+  if (launcher == LauncherKind::kOpenMpi) return mpirun_hosts(environment);
+  if (launcher != LauncherKind::kSlurm) return {};
+  const auto list = environment.find("SLURM_STEP_NODELIST");
+  if (list == environment.end()) return {};
+  const auto names = slurm::expand_hostlist(list->second);
+  return names && !names->empty() ? std::vector{names->front()} : std::vector<std::string>{};
+}
+
 // With the user's master nothing needs agreement but what the launcher does not tell, and only if there is a
 // place to agree in.
-bool must_meet(const RankPlacement& placement, bool has_master, bool has_directory) {
+bool must_meet(const RankPlacement& placement, bool has_master, bool has_place) {
   if (!has_master) return true;
   const bool complete = placement.local_rank && placement.local_world_size && placement.node_rank;
-  return !complete && has_directory;
+  return !complete && has_place;
 }
 
 Result<Rank> become_rank(const Environment& environment, const po::variables_map& options) {
@@ -117,13 +129,18 @@ Result<Rank> become_rank(const Environment& environment, const po::variables_map
   MUSTER_ASSIGN(const std::optional<MasterAddress> users, users_master(environment));
   if (users) rank.master = *users;
   std::filesystem::path directory;
+  MeetingPoint point{rank.placement.job_key, {}};
   if (rank.placement.world_size > 1) {
     const auto found =
         rendezvous_directory(environment, options["rendezvous-dir"].as<std::string>(), rank.placement);
-    if (!found && !users) return tl::unexpected<Error>(found.error());
-    if (found) directory = *found;
+    if (found) {
+      directory = *found;
+    } else {
+      point.hosts = hosts_of_rank_0(environment, rank.placement.launcher);
+      if (point.hosts.empty() && !users) return tl::unexpected<Error>(found.error());
+    }
   }
-  if (!must_meet(rank.placement, users.has_value(), !directory.empty())) return rank;
+  if (!must_meet(rank.placement, users.has_value(), !directory.empty() || !point.hosts.empty())) return rank;
   const MasterChoice choose_master = [&](const std::vector<std::string>& nodes) -> Result<MasterAddress> {
     if (users) return *users;
     MUSTER_ASSIGN(std::string address, address_for(environment, nodes));
@@ -131,9 +148,13 @@ Result<Rank> become_rank(const Environment& environment, const po::variables_map
     rank.port.emplace(std::move(port));
     return MasterAddress{std::move(address), rank.port->port()};
   };
+  const Deadline deadline = Deadline::after(seconds(options["rendezvous-timeout"].as<int>()));
+  const int world_size = rank.placement.world_size;
+  const std::string node = own_node(rank.placement);
   MUSTER_ASSIGN(RendezvousTable table,
-                meet(directory, rank.placement.rank, rank.placement.world_size, own_node(rank.placement),
-                     choose_master, Deadline::after(seconds(options["rendezvous-timeout"].as<int>()))));
+                point.hosts.empty()
+                    ? meet(directory, rank.placement.rank, world_size, node, choose_master, deadline)
+                    : meet_at(point, rank.placement.rank, world_size, node, choose_master, deadline));
   if (!users) rank.master = std::move(table.master);
   MUSTER_TRY(complete_placement(rank.placement, table.node_of_rank));
   return rank;

@@ -28,6 +28,11 @@ using testing::run_program;
 
 using Words = std::vector<std::string>;
 
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
 bool wait_until(const std::function<bool()>& condition, int seconds = 90) {
   const Deadline deadline = Deadline::after(std::chrono::seconds(seconds));
   while (!condition()) {
@@ -131,15 +136,27 @@ TEST_F(HostsTest, EveryRankKnowsItsPlaceAndReachesRankZero) {
   EXPECT_EQ(told_by(0).at("heard"), (json{"1 host1", "2 host2", "3 host3", "4 host3"}));
 }
 
-TEST_F(HostsTest, UnderTheUsersOwnMpirunWithASharedDirectory) {
-  const Words mpirun = hosts_->on_head({"mpirun", "--allow-run-as-root", "--bind-to", "none", "--hostfile",
-                                        (shared_ / "hostfile").string(), "--mca", "plm_rsh_agent",
-                                        hosts_->rsh_agent().string(), "--map-by", "node", "-np", "5", "-x",
-                                        "OUT", testing::built_program("muster"), "exec"});
+TEST_F(HostsTest, UnderTheUsersOwnMpirun) {
+  const auto mpirun_on = [&](const Words& hosts) {
+    return hosts_->on_head(Words{"mpirun", "--allow-run-as-root", "--bind-to", "none"} + hosts +
+                           Words{"--mca", "plm_rsh_agent", hosts_->rsh_agent().string(), "--map-by", "node",
+                                 "-np", "5", "-x", "OUT", testing::built_program("muster"), "exec"});
+  };
+  // Rank 0 beside mpirun: nothing else is needed.
+  const ProgramResult beside = run_program(
+      mpirun_on({"--host", "head:2,host1:1,host2:2"}) + Words{"--", "python3", program()}, options());
+  ASSERT_EQ(beside.exit_code, 0) << beside;
+  EXPECT_THAT(of_all("host"), ElementsAre("head", "host1", "host2", "head", "host2"));
+  EXPECT_THAT(of_all("NODE_RANK"), ElementsAre("0", "1", "2", "0", "2"));
+  EXPECT_THAT(of_all("MASTER_ADDR"), ::testing::Each(NetnsHosts::address(0)));
+
+  // Elsewhere: the others cannot know where.
+  const Words mpirun = mpirun_on({"--hostfile", (shared_ / "hostfile").string()});
   Words without = mpirun;
   without.insert(without.end(), {"--", "python3", program()});
   const ProgramResult refused = run_program(without, options());
   EXPECT_EQ(refused.exit_code, contract::kExitDoNotRetry) << refused;
+  EXPECT_THAT(refused.err, HasSubstr("rank 0 does not run on"));
   EXPECT_THAT(refused.err, HasSubstr("--rendezvous-dir"));
 
   Words with = mpirun;
@@ -172,9 +189,12 @@ TEST_F(HostsTest, ALostHostIsNoticedAndNothingIsLeftOnTheOthers) {
   ASSERT_TRUE(wait_until([&] { return !first_verdict().is_null(); }));
   EXPECT_EQ(first_verdict().at("cause"), "node_failure") << first_verdict();
   run.send(SIGTERM);
-  ::usleep(600000);  // a second signal right after the first would be taken for its echo
-  run.send(SIGTERM);
-  run.wait();
+  // A second signal kills; one right after the first is taken for its echo, so it is repeated until it counts.
+  int status = 0;
+  EXPECT_TRUE(wait_until([&] {
+    run.send(SIGTERM);
+    return run.wait_if_ended(status);
+  }));
   for (const int host : {1, 3}) {
     EXPECT_TRUE(wait_until([&] { return hosts_->processes_of(host).empty(); }))
         << "host " << host << ": " << hosts_->describe_processes_of(host);

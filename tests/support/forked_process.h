@@ -34,6 +34,12 @@ class ForkedProcess {
 
   pid_t pid() const { return pid_; }
   void send(int signal) const { ::kill(pid_, signal); }
+  // False while it runs.
+  bool wait_if_ended(int& status) {
+    if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
+    pid_ = -1;
+    return true;
+  }
   // The status of waitpid(2).
   int wait() {
     int status = 0;
