@@ -11,6 +11,16 @@ if(MUSTER_SANITIZE)
   target_link_options(muster_build_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
+if(MUSTER_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "MUSTER_FUZZ needs clang: libFuzzer is part of it")
+  endif()
+  # clang's own warnings are clang-tidy's business.
+  target_compile_options(muster_build_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+                                                      -fno-sanitize-recover=all -Wno-everything)
+  target_link_options(muster_build_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
 # muster_library(NAME SOURCES file... DEPS target...): a static library.
 function(muster_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
@@ -63,4 +73,23 @@ function(muster_mpi_test name)
                          SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]"
                          ENVIRONMENT "MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin;OMP_NUM_THREADS=1")
   endforeach()
+endfunction()
+
+# muster_fuzz_target(NAME DEPS target...): NAME_fuzz.cc as a libFuzzer program (MUSTER_FUZZ), or else as a unit test that
+# runs it over corpus/NAME alone.
+function(muster_fuzz_target name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  if(MUSTER_FUZZ)
+    add_executable(${name}_fuzz ${name}_fuzz.cc)
+    target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(${name}_fuzz PRIVATE muster_build_flags ${ARG_DEPS})
+    set_target_properties(${name}_fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+    add_dependencies(muster_fuzz ${name}_fuzz)
+  else()
+    add_executable(${name}_corpus ${name}_fuzz.cc run_corpus.cc)
+    target_link_libraries(${name}_corpus PRIVATE muster_build_flags ${ARG_DEPS})
+    set_target_properties(${name}_corpus PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    add_test(NAME ${name}_corpus COMMAND ${name}_corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+    set_tests_properties(${name}_corpus PROPERTIES LABELS unit TIMEOUT 60)
+  endif()
 endfunction()

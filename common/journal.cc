@@ -70,8 +70,7 @@ Status JournalWriter::append(json event, bool durable) {
   return {};
 }
 
-Result<JournalContents> read_journal(const std::filesystem::path& path) {
-  MUSTER_ASSIGN(const std::string text, read_text_file(path));
+Result<JournalContents> parse_journal(std::string_view text, std::string_view name) {
   JournalContents contents;
   const std::size_t intact = intact_length(text);
   contents.torn = intact < text.size();
@@ -79,16 +78,21 @@ Result<JournalContents> read_journal(const std::filesystem::path& path) {
   for (std::size_t begin = 0; begin < intact;) {
     const std::size_t end = text.find('\n', begin);
     ++line_number;
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     if (line.empty()) continue;
     json event = json::parse(line, nullptr, false);
     if (!event.is_object()) {
-      return fail(ErrorCode::kCorrupt, "{}:{}: not a JSON object", path.string(), line_number);
+      return fail(ErrorCode::kCorrupt, "{}:{}: not a JSON object", name, line_number);
     }
     contents.events.push_back(std::move(event));
   }
   return contents;
+}
+
+Result<JournalContents> read_journal(const std::filesystem::path& path) {
+  MUSTER_ASSIGN(const std::string text, read_text_file(path));
+  return parse_journal(text, path.string());
 }
 
 }  // namespace muster

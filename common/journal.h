@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/status.h"
@@ -36,7 +37,9 @@ struct JournalContents {
   bool torn = false;  // the last line had no newline or was no JSON, and was left out
 };
 
-// A malformed line anywhere but at the end is kCorrupt, naming the line.
+// Pure. A malformed line anywhere but at the end is kCorrupt, naming the line; `name` names the text.
+Result<JournalContents> parse_journal(std::string_view text, std::string_view name);
+
 Result<JournalContents> read_journal(const std::filesystem::path& path);
 
 }  // namespace muster

@@ -14,9 +14,7 @@ from .settings import CONTROLLER, ClusterError, Paths, Settings
 
 DEFAULT_DIRECTORY = "/var/lib/muster-cluster"
 
-EXIT_USAGE = 64
 EXIT_FAILED = 69
-EXIT_NOT_UP = 66
 
 
 def parser():
