@@ -80,6 +80,19 @@ void check_program(const Plan& plan, Findings& findings) {
   }
 }
 
+// Directories that are missing are made; what is there already must be one.
+void check_checkpoint_path(const Plan& plan, Findings& findings) {
+  std::error_code ignored;
+  for (fs::path path = plan.checkpoint_root; !path.empty(); path = path.parent_path()) {
+    const fs::file_status status = fs::status(path, ignored);
+    if (fs::is_directory(status)) return;
+    if (fs::exists(status)) {
+      return findings.forbidden(fmt::format("checkpoint_path: {} is no directory", path.string()));
+    }
+    if (path == path.parent_path()) return;
+  }
+}
+
 }  // namespace
 
 Status check_inputs(const Plan& plan) {
@@ -90,6 +103,7 @@ Status check_inputs(const Plan& plan) {
   if (!plan.data_path.empty() && !fs::exists(plan.data_path, ignored)) {
     findings.missing(fmt::format("data_path: nothing at {}", plan.data_path));
   }
+  check_checkpoint_path(plan, findings);
   return findings.status();
 }
 

@@ -151,6 +151,7 @@ Result<TaskSpec> parse_task(std::string_view text, const TaskFileContext& contex
 }
 
 Result<TaskSpec> load_task_file(const fs::path& path) {
+  if (path.empty()) return fail(ErrorCode::kNotFound, "the task file's name is empty");
   MUSTER_ASSIGN(const std::string text, read_text_file(path));
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error).lexically_normal();

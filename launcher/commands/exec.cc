@@ -233,12 +233,14 @@ int exec(const Arguments& arguments) {
       "how long to wait for the other ranks")(
       "standalone", "be rank 0 of 1 if neither mpirun nor srun started this process");
   const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  constexpr const char* kNoCommand = "no command: write it after --, as in `muster exec -- python3 train.py`";
+  if (separator == arguments.end() && !arguments.empty() && !arguments.back().starts_with('-')) {
+    return give_up({ErrorCode::kInvalidArgument, kNoCommand}, contract::kMusterUsage);
+  }
   const ParsedLine line = parse_command_line({kUsage, options, ""}, Arguments(arguments.begin(), separator));
   if (line.exit_code) return *line.exit_code;
   if (separator == arguments.end() || separator + 1 == arguments.end()) {
-    return give_up({ErrorCode::kInvalidArgument,
-                    "no command: write it after --, as in `muster exec -- python3 train.py`"},
-                   contract::kMusterUsage);
+    return give_up({ErrorCode::kInvalidArgument, kNoCommand}, contract::kMusterUsage);
   }
   const Arguments command(separator + 1, arguments.end());
   if (const Status applied = apply_environment_file(line.values["environment"].as<std::string>()); !applied) {

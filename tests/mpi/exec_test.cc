@@ -154,6 +154,10 @@ TEST_F(ExecTest, ACommandThatCannotBeRunIsExplained) {
   EXPECT_EQ(run_program(alone + Words{path("script").string()}).exit_code, 4);
   EXPECT_EQ(run_program({testing::built_program("muster"), "exec", "--standalone"}).exit_code,
             contract::kMusterUsage);
+  const ProgramResult without_dashes =
+      run_program({testing::built_program("muster"), "exec", "python3", "x.py"});
+  EXPECT_EQ(without_dashes.exit_code, contract::kMusterUsage);
+  EXPECT_THAT(without_dashes.err, HasSubstr("write it after --"));
 }
 
 TEST_F(ExecTest, SilentSingletonsAreImpossible) {

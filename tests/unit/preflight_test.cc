@@ -77,5 +77,16 @@ TEST_F(Preflight, LeavesOtherHostsAlone) {
   EXPECT_TRUE(check_inputs(elsewhere));
 }
 
+TEST_F(Preflight, ACheckpointPathIsADirectoryOrCanBecomeOne) {
+  Plan task = plan({"sh"});
+  task.checkpoint_root = path("a/b/c");
+  EXPECT_TRUE(check_inputs(task));
+  task.checkpoint_root = make_file("file", fs::perms::owner_all) + "/below";
+  const Status status = check_inputs(task);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(status.error().message, "checkpoint_path: " + path("file") + " is no directory");
+}
+
 }  // namespace
 }  // namespace muster
