@@ -53,7 +53,7 @@ class CheckpointStoreTest : public ::testing::TestWithParam<testing::StoreKind> 
       change(group, request, share);
       request.slices = share.slices();
       MUSTER_ASSIGN(const auto store, fixture_->open(group, retention_, request.generation));
-      return store->save(request);
+      return save_and_wait(*store, request, std::chrono::minutes(1));
     });
   }
 
@@ -160,7 +160,7 @@ TEST_P(CheckpointStoreTest, EveryBitPatternSurvives) {
     request.state = nlohmann::json::object();
     request.slices = std::span(&slice, 1);
     request.generation = 1;
-    EXPECT_TRUE((*store)->save(request));
+    EXPECT_TRUE(save_and_wait(**store, request, std::chrono::minutes(1)));
     auto outcome = (*store)->load_latest();
     std::vector<float> read(values.size());
     EXPECT_TRUE(outcome->checkpoint->read_rows("parameters/bits", 0, 9, read.data()));

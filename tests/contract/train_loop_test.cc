@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/run_contract.h"
+#include "tests/support/store_wrapper.h"
 #include "tests/support/training_fixture.h"
 
 namespace muster {
@@ -18,7 +19,6 @@ using checkpoint::CheckpointStore;
 using checkpoint::LoadedCheckpoint;
 using checkpoint::LoadOutcome;
 using checkpoint::MemoryCheckpoints;
-using checkpoint::SaveReport;
 using checkpoint::SaveRequest;
 using nlohmann::json;
 using testing::demanding_options;
@@ -154,13 +154,12 @@ class ForgetfulCheckpoint final : public LoadedCheckpoint {
   json state_;
 };
 
-class ForgetfulStore final : public CheckpointStore {
+class ForgetfulStore final : public testing::StoreWrapper {
  public:
   ForgetfulStore(std::unique_ptr<CheckpointStore> inner, std::string item)
-      : inner_(std::move(inner)), item_(std::move(item)) {}
-  Result<SaveReport> save(const SaveRequest& request) override { return inner_->save(request); }
+      : StoreWrapper(std::move(inner)), item_(std::move(item)) {}
   Result<LoadOutcome> load_latest() override {
-    auto outcome = inner_->load_latest();
+    auto outcome = StoreWrapper::load_latest();
     if (outcome && outcome->checkpoint) {
       outcome->checkpoint = std::make_unique<ForgetfulCheckpoint>(std::move(outcome->checkpoint), item_);
     }
@@ -168,7 +167,6 @@ class ForgetfulStore final : public CheckpointStore {
   }
 
  private:
-  std::unique_ptr<CheckpointStore> inner_;
   std::string item_;
 };
 
@@ -194,18 +192,14 @@ INSTANTIATE_TEST_SUITE_P(TrainLoop, EachSavedItem,
 // -------------------------------------------------------------------------------------------------
 
 TEST(TrainLoop, ACheckpointThatLacksAnItemIsRefusedByAllRanks) {
-  class LackingStore final : public CheckpointStore {
+  class LackingStore final : public testing::StoreWrapper {
    public:
-    explicit LackingStore(std::unique_ptr<CheckpointStore> inner) : inner_(std::move(inner)) {}
-    Result<SaveReport> save(const SaveRequest& request) override {
+    using StoreWrapper::StoreWrapper;
+    Status begin_save(const SaveRequest& request) override {
       SaveRequest lacking = request;
       lacking.state.at("training").erase("optimizer_step");
-      return inner_->save(lacking);
+      return StoreWrapper::begin_save(lacking);
     }
-    Result<LoadOutcome> load_latest() override { return inner_->load_latest(); }
-
-   private:
-    std::unique_ptr<CheckpointStore> inner_;
   };
   const auto backing = std::make_shared<MemoryCheckpoints>();
   TrainingRun run = demanding_run(2);
@@ -321,19 +315,17 @@ TEST(TrainLoop, FewerShardsThanRanksIsAnError) {
 }
 
 // Refuses saves [first, last], counted from 1.
-class FullDisk final : public CheckpointStore {
+class FullDisk final : public testing::StoreWrapper {
  public:
   FullDisk(std::unique_ptr<CheckpointStore> inner, int first, int last)
-      : inner_(std::move(inner)), first_(first), last_(last) {}
-  Result<SaveReport> save(const SaveRequest& request) override {
+      : StoreWrapper(std::move(inner)), first_(first), last_(last) {}
+  Status begin_save(const SaveRequest& request) override {
     ++saves_;
     if (saves_ >= first_ && saves_ <= last_) return fail(ErrorCode::kNoSpace, "disk full");
-    return inner_->save(request);
+    return StoreWrapper::begin_save(request);
   }
-  Result<LoadOutcome> load_latest() override { return inner_->load_latest(); }
 
  private:
-  std::unique_ptr<CheckpointStore> inner_;
   int first_;
   int last_;
   int saves_ = 0;
@@ -351,11 +343,28 @@ TEST(TrainLoop, AFullDiskInMidRunIsReportedAndTrainingGoesOn) {
 
 TEST(TrainLoop, ALastCheckpointThatCannotBeStoredIsTheRunsFailure) {
   TrainingRun run = demanding_run(2);
-  run.decorate = [](auto store) { return std::make_unique<FullDisk>(std::move(store), 8, 1000); };
+  run.options.checkpoint_timeout = std::chrono::milliseconds(10);
+  run.decorate = [](auto store) { return std::make_unique<FullDisk>(std::move(store), 2, 1000); };
   for (const auto& outcome : run_training(run, std::make_shared<MemoryCheckpoints>()).outcomes) {
     ASSERT_FALSE(outcome);
-    EXPECT_EQ(outcome.error().code, ErrorCode::kNoSpace);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kNotStored);
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("the state after step 30 could not be stored"));
+    EXPECT_THAT(outcome.error().message,
+                ::testing::HasSubstr("disk full; the last checkpoint is memory:step-0000000000"));
   }
+}
+
+TEST(TrainLoop, TheLastStateIsStoredAfterAllIfThereIsRoomInTime) {
+  auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.options.checkpoint_every_steps = 0;
+  run.decorate = [](auto store) { return std::make_unique<FullDisk>(std::move(store), 1, 1); };
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  const auto failures = result.events->named(event::kCheckpointFailed);
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].at("retry_seconds"), 1.0);
+  EXPECT_EQ(newest_tensors(backing), undisturbed());
 }
 
 }  // namespace

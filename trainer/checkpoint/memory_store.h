@@ -24,11 +24,20 @@ class MemoryCheckpoints {
   };
 
   std::vector<std::int64_t> steps() const;
+  std::shared_ptr<const Checkpoint> find(std::int64_t step) const;  // null: not there
   // Flips a bit of the newest checkpoint's data, which the next load finds out.
   void damage_newest();
 
+  // From now on only this attempt, or a newer one, may commit; forgets what is staged.
+  Status claim(std::int32_t generation);
+  void stage(const std::string& file, std::vector<std::byte> bytes);
+  // Of what is staged; then removes what the retention does not keep.
+  Status commit(Manifest manifest, const Retention& retention);
+  void remove(std::int64_t step);
+
  private:
-  friend class MemoryStore;
+  Status check_generation(std::int32_t generation) const;  // with the lock held
+
   mutable std::mutex mutex_;
   std::int32_t newest_generation_ = 0;
   std::map<std::string, std::vector<std::byte>> staged_;  // files of the save that is going on
