@@ -1,6 +1,7 @@
 #include "trainer/checkpointer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -102,13 +103,13 @@ Result<bool> Checkpointer::restore(TrainingState& state) {
     events_.emit(
         {{"event", contract::event::kCheckpointQuarantined}, {"path", bad.path}, {"reason", bad.reason}});
   }
-  if (!outcome.checkpoint && !outcome.quarantined.empty()) {
-    // Starting over by itself would hide that finished work is at stake.
-    return fail(
-        ErrorCode::kCorrupt,
-        "every checkpoint is damaged; the newest is now {} ({}). Put a sound one back, or run again to start "
-        "from the beginning",
-        outcome.quarantined[0].path, outcome.quarantined[0].reason);
+  if (outcome.lost) {
+    // Starting over by itself would hide that finished work is at stake, however often it is tried.
+    return fail(ErrorCode::kCorrupt,
+                "every checkpoint is damaged; the newest is now {} ({}). Put a sound one back, start another run "
+                "(`muster run --new`), or remove {} to begin this one anew",
+                outcome.lost->path, outcome.lost->reason,
+                std::filesystem::path(outcome.lost->path).parent_path().string());
   }
   if (!outcome.checkpoint) return false;
   checkpoint::LoadedCheckpoint& loaded = *outcome.checkpoint;

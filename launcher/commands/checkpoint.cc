@@ -78,7 +78,7 @@ Result<std::vector<Listed>> quarantined_in(const fs::path& directory) {
        !error && it != end; it.increment(error)) {
     std::string reason = read_text_file(it->path() / checkpoint::kReasonFile).value_or("no reason recorded");
     while (!reason.empty() && reason.back() == '\n') reason.pop_back();
-    std::replace(reason.begin(), reason.end(), '\n', ';');
+    for (std::size_t at = 0; (at = reason.find('\n', at)) != std::string::npos;) reason.replace(at, 1, "; ");
     const std::string name =
         fmt::format("{}/{}", checkpoint::kQuarantineDirectory, it->path().filename().string());
     found.push_back({name, "quarantined", std::move(reason), std::nullopt});

@@ -236,13 +236,16 @@ TEST(TrainLoop, IfEveryCheckpointIsDamagedTheUserIsToldBeforeARunStartsOver) {
   ASSERT_EQ(backing->steps().size(), 1u);
   backing->damage_newest();
   TrainingRun again = demanding_run(2);
-  again.generation = 2;
-  for (const auto& outcome : run_training(again, backing).outcomes) {
-    ASSERT_FALSE(outcome);
-    EXPECT_EQ(outcome.error().code, ErrorCode::kCorrupt);
-    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("every checkpoint is damaged"));
+  // Each time: trying again is no decision.
+  for (again.generation = 2; again.generation <= 3; ++again.generation) {
+    for (const auto& outcome : run_training(again, backing).outcomes) {
+      ASSERT_FALSE(outcome);
+      EXPECT_EQ(outcome.error().code, ErrorCode::kCorrupt);
+      EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("every checkpoint is damaged"));
+      EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("muster run --new"));
+    }
   }
-  again.generation = 3;
+  backing->forget_quarantined();
   expect_completed(run_training(again, backing));
   EXPECT_EQ(newest_tensors(backing), undisturbed());
 }

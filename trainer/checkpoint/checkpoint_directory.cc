@@ -224,4 +224,17 @@ Result<Quarantined> CheckpointDirectory::quarantine(const fs::path& step_directo
   return Quarantined{target.string(), reason};
 }
 
+std::optional<Quarantined> CheckpointDirectory::newest_in_quarantine() const {
+  fs::path newest;
+  std::error_code error;
+  for (fs::directory_iterator it(path_ / kQuarantineDirectory, error), end; !error && it != end;
+       it.increment(error)) {
+    newest = std::max(newest, it->path());
+  }
+  if (newest.empty()) return std::nullopt;
+  std::string reason = read_text_file(newest / kReasonFile).value_or("no reason recorded");
+  while (reason.ends_with('\n')) reason.pop_back();
+  return Quarantined{newest.string(), std::move(reason)};
+}
+
 }  // namespace muster::checkpoint

@@ -83,6 +83,8 @@ struct Quarantined {
 struct LoadOutcome {
   std::unique_ptr<LoadedCheckpoint> checkpoint;  // null: there is none, start from the beginning
   std::vector<Quarantined> quarantined;          // damaged ones met on the way
+  // There is none, but there was: the newest one in quarantine.
+  std::optional<Quarantined> lost;
 };
 
 class CheckpointStore {

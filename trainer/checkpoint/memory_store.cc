@@ -143,6 +143,7 @@ class MemoryStore final : public CheckpointStore {
     for (const json& q : found.at("quarantined")) {
       outcome.quarantined.push_back({q.at("path").get<std::string>(), q.at("reason").get<std::string>()});
     }
+    if (found.at("step").is_null()) outcome.lost = options_.backing->newest_in_quarantine();
     if (!found.at("step").is_null()) {
       auto newest = options_.backing->find(found.at("step").get<std::int64_t>());
       if (!newest) return fail(ErrorCode::kAborted, "the checkpoint was removed");
@@ -162,7 +163,7 @@ class MemoryStore final : public CheckpointStore {
       const auto damage = find_damage(*backing.find(steps.back()));
       if (!damage) return json{{"step", steps.back()}, {"quarantined", std::move(quarantined)}};
       quarantined.push_back({{"path", name_of(steps.back())}, {"reason", *damage}});
-      backing.remove(steps.back());
+      backing.quarantine(steps.back(), {name_of(steps.back()), *damage});
     }
   }
 
@@ -231,9 +232,21 @@ Status MemoryCheckpoints::commit(Manifest manifest, const Retention& retention) 
   return {};
 }
 
-void MemoryCheckpoints::remove(std::int64_t step) {
+void MemoryCheckpoints::quarantine(std::int64_t step, Quarantined entry) {
   const std::lock_guard lock(mutex_);
   committed_.erase(step);
+  quarantined_[step] = std::move(entry);
+}
+
+std::optional<Quarantined> MemoryCheckpoints::newest_in_quarantine() const {
+  const std::lock_guard lock(mutex_);
+  if (quarantined_.empty()) return std::nullopt;
+  return quarantined_.rbegin()->second;
+}
+
+void MemoryCheckpoints::forget_quarantined() {
+  const std::lock_guard lock(mutex_);
+  quarantined_.clear();
 }
 
 Result<std::unique_ptr<CheckpointStore>> open_memory_store(MemoryStoreOptions options, Group group) {

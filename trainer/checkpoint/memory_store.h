@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,10 @@ class MemoryCheckpoints {
   void stage(const std::string& file, std::vector<std::byte> bytes);
   // Of what is staged; then removes what the retention does not keep.
   Status commit(Manifest manifest, const Retention& retention);
-  void remove(std::int64_t step);
+  void quarantine(std::int64_t step, Quarantined entry);
+  std::optional<Quarantined> newest_in_quarantine() const;
+  // As if a user had removed what is there.
+  void forget_quarantined();
 
  private:
   Status check_generation(std::int32_t generation) const;  // with the lock held
@@ -42,6 +46,7 @@ class MemoryCheckpoints {
   std::int32_t newest_generation_ = 0;
   std::map<std::string, std::vector<std::byte>> staged_;  // files of the save that is going on
   std::map<std::int64_t, std::shared_ptr<const Checkpoint>> committed_;
+  std::map<std::int64_t, Quarantined> quarantined_;
 };
 
 struct MemoryStoreOptions {
