@@ -1,7 +1,7 @@
 // What saving costs training, and how fast it is. Under mpirun, one JSON object from rank 0; its formulas:
-//   stall_s         = (wall of N steps with K saves − wall of N steps without) / K, medians of the repetitions
-//   stall_percent   = 100 · stall_s / interval_s: of training time at the default interval of 30 s
-//   held_up_s       = what the trainer itself counts: the main thread's time in a save (median)
+//   stall_s         = (wall of N steps with K saves − wall of N steps without) / K, medians of the
+//   repetitions stall_percent   = 100 · stall_s / interval_s: of training time at the default interval of 30
+//   s held_up_s       = what the trainer itself counts: the main thread's time in a save (median)
 //   save_bytes_per_s = bytes / seconds of a save that training waits for (the last one of a run)
 //   raw_bytes_per_s = the same bytes, a file a rank, write(2) and fsync(2) in the same directory
 // Verified: every repetition, with and without saves, ends with the same hash of the weights.
@@ -112,8 +112,7 @@ Result<std::string> train(const Rank& rank, bool with_saves, Stopwatch& stopwatc
   muster::checkpoint::Hdf5StoreOptions store_options;
   store_options.directory = directory;
   store_options.generation = 1;
-  MUSTER_ASSIGN(auto store,
-                muster::checkpoint::open_hdf5_store(store_options, group_of(rank.communicator)));
+  MUSTER_ASSIGN(auto store, muster::checkpoint::open_hdf5_store(store_options, group_of(rank.communicator)));
   muster::TrainerOptions options;
   options.hidden = rank.options.hidden;
   options.batch_size = rank.options.batch;
@@ -135,8 +134,8 @@ Result<std::string> train(const Rank& rank, bool with_saves, Stopwatch& stopwatc
     const fs::path last = directory / muster::checkpoint::step_directory_name(outcome.step);
     MUSTER_ASSIGN(const auto verified, muster::checkpoint::verify_checkpoint(last));
     if (!verified.sound()) return muster::fail(muster::ErrorCode::kCorrupt, "{} is damaged", last.string());
-    MUSTER_ASSIGN(hash, muster::checkpoint::canonical_hash(
-                            muster::checkpoint::TensorReader(last, *verified.manifest)));
+    MUSTER_ASSIGN(
+        hash, muster::checkpoint::canonical_hash(muster::checkpoint::TensorReader(last, *verified.manifest)));
     MUSTER_TRY(muster::remove_tree(muster::posix_file_ops(), directory));
   }
   MUSTER_TRY(rank.communicator.barrier({})->wait());
@@ -145,7 +144,8 @@ Result<std::string> train(const Rank& rank, bool with_saves, Stopwatch& stopwatc
 
 // Every rank writes its share of `bytes` and waits for the disk; the seconds until all have.
 Result<double> raw_write_s(const Rank& rank, std::int64_t bytes) {
-  const std::vector<std::byte> share(static_cast<std::size_t>(bytes / rank.communicator.size()), std::byte{7});
+  const std::vector<std::byte> share(static_cast<std::size_t>(bytes / rank.communicator.size()),
+                                     std::byte{7});
   const fs::path file = rank.options.directory / fmt::format("raw-{}", rank.communicator.rank());
   MUSTER_TRY(rank.communicator.barrier({})->wait());
   const auto begin = Clock::now();
@@ -180,7 +180,8 @@ Status run(const Rank& rank) {
       }
       std::int64_t saved = 0;  // only rank 0 hears of it
       if (rank.communicator.rank() == 0) saved = stopwatch.saves().back().at("bytes").get<std::int64_t>();
-      MUSTER_TRY(rank.communicator.broadcast(&saved, sizeof saved, muster::comm::DType::kByte, 0, {})->wait());
+      MUSTER_TRY(
+          rank.communicator.broadcast(&saved, sizeof saved, muster::comm::DType::kByte, 0, {})->wait());
       bytes = saved;
       if (repetition < 0 || rank.communicator.rank() != 0) continue;
       (with_saves ? with_s : without_s).push_back(stopwatch.wall_s());

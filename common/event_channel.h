@@ -6,9 +6,9 @@
 // of life: when the supervisor is gone, connected() turns false and the disconnect callback runs, so that a
 // trainer can fence itself instead of training on unsupervised.
 //
-// Threads: emit(), flush(), connected(), on_request() and on_disconnect() may be called from any thread. One thread of the
-// channel's own, with every signal blocked, does the sending. Do not fork() and go on using the channel in
-// the child; exec() is fine (the socket is close-on-exec).
+// Threads: emit(), flush(), connected(), on_request() and on_disconnect() may be called from any thread. One
+// thread of the channel's own, with every signal blocked, does the sending. Do not fork() and go on using the
+// channel in the child; exec() is fine (the socket is close-on-exec).
 #pragma once
 
 #include <condition_variable>

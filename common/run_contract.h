@@ -80,8 +80,9 @@ inline constexpr std::string_view kCheckpointBegun = "checkpoint_begun";  // ste
 // step, path, bytes, seconds, held_up_seconds (training waited), steps_meanwhile, requests, warnings
 inline constexpr std::string_view kCheckpoint = "checkpoint";
 inline constexpr std::string_view kCheckpointQuarantined = "checkpoint_quarantined";  // path, reason
-inline constexpr std::string_view kCheckpointFailed = "checkpoint_failed";  // step, reason, retry_seconds, requests
-inline constexpr std::string_view kCheckpointSlow = "checkpoint_slow";      // step, seconds: it goes on
+inline constexpr std::string_view kCheckpointFailed =
+    "checkpoint_failed";  // step, reason, retry_seconds, requests
+inline constexpr std::string_view kCheckpointSlow = "checkpoint_slow";  // step, seconds: it goes on
 // interval_seconds, save_seconds, mtbf_seconds, automatic (it is used), text
 inline constexpr std::string_view kCheckpointAdvice = "checkpoint_advice";
 inline constexpr std::string_view kStopSeen = "stop_seen";  // signal, step at which all ranks stop

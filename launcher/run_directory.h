@@ -10,8 +10,8 @@
 //   checkpoints/                  step-…/
 //   requests/ID.save              somebody asks for a checkpoint now (launcher/save_requests.h)
 // A run id is <task name>-<8 hex digits>, made once, stable over attempts and restarts.
-// Whoever writes below a run directory holds its lease; create_run needs none, as nobody knows the id yet, and
-// a request is made to whoever holds it.
+// Whoever writes below a run directory holds its lease; create_run needs none, as nobody knows the id yet,
+// and a request is made to whoever holds it.
 #pragma once
 
 #include <filesystem>

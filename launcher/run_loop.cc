@@ -337,8 +337,8 @@ void RunLoop::take_save_requests() {
     for (const std::string& id : save_requests_.refuse()) {
       write_journal({{"event", name::kSaveRequested},
                      {"request", id},
-                     {"refused", fmt::format("{} takes no requests; only muster-train does",
-                                             parts_.plan.argv.front())}},
+                     {"refused",
+                      fmt::format("{} takes no requests; only muster-train does", parts_.plan.argv.front())}},
                     false);
     }
     return;
@@ -355,8 +355,10 @@ void RunLoop::tell_about_checkpoints(const json& event) {
     parts_.console.notice("checkpoints are stored again: " + text_field(event, "path"));
   } else if (kind == name::kCheckpointFailed && !checkpoint_trouble_told_) {
     checkpoint_trouble_told_ = true;
-    parts_.console.problem(fmt::format("the checkpoint of step {} is not stored: {} (training goes on)",
-                                       integer_field(event, "step", -1), text_field(event, "reason")));
+    const char* consequence = event.contains("retry_seconds") ? "it is tried again" : "training goes on";
+    parts_.console.problem(fmt::format("the checkpoint of step {} is not stored: {} ({})",
+                                       integer_field(event, "step", -1), text_field(event, "reason"),
+                                       consequence));
   } else if (kind == name::kCheckpointSlow) {
     parts_.console.problem(fmt::format("the checkpoint of step {} is still being written after {:.0f} s",
                                        integer_field(event, "step", -1), number_field(event, "seconds", 0)));

@@ -105,11 +105,12 @@ Result<bool> Checkpointer::restore(TrainingState& state) {
   }
   if (outcome.lost) {
     // Starting over by itself would hide that finished work is at stake, however often it is tried.
-    return fail(ErrorCode::kCorrupt,
-                "every checkpoint is damaged; the newest is now {} ({}). Put a sound one back, start another run "
-                "(`muster run --new`), or remove {} to begin this one anew",
-                outcome.lost->path, outcome.lost->reason,
-                std::filesystem::path(outcome.lost->path).parent_path().string());
+    return fail(
+        ErrorCode::kCorrupt,
+        "every checkpoint is damaged; the newest is now {} ({}). Put a sound one back, start another run "
+        "(`muster run --new`), or remove {} to begin this one anew",
+        outcome.lost->path, outcome.lost->reason,
+        std::filesystem::path(outcome.lost->path).parent_path().string());
   }
   if (!outcome.checkpoint) return false;
   checkpoint::LoadedCheckpoint& loaded = *outcome.checkpoint;
@@ -163,7 +164,10 @@ Status Checkpointer::save_last(const SavePoint& point, bool persistent) {
     const Status saved = save_and_wait(point);
     if (saved) return {};
     if (!tolerable(saved.error())) return saved;
-    if (!persistent || paused + pause > policy_.timeout) return not_stored(point.state.step, saved.error());
+    const bool stuck = store_.saving();  // it was waited for as long as one may
+    if (!persistent || stuck || paused + pause > policy_.timeout) {
+      return not_stored(point.state.step, saved.error());
+    }
     report_failure(saved.error(), pause);
     std::this_thread::sleep_for(pause);
     paused += pause;
@@ -265,15 +269,15 @@ void Checkpointer::learn_duration(double save_s) {
   const double change = interval_s / advised_interval_s_;  // infinite at first
   if (change < kNoteworthyChange && change > 1 / kNoteworthyChange) return;
   advised_interval_s_ = interval_s;
-  events_.emit({{"event", contract::event::kCheckpointAdvice},
-                {"interval_seconds", interval_s},
-                {"save_seconds", save_s_},
-                {"mtbf_seconds", mtbf_s},
-                {"automatic", policy_.automatic},
-                {"text", fmt::format("a save takes {:.3g} s; with a failure every {:.0f} s, a save every "
-                                     "{:.0f} s loses the least time (Young, Daly){}",
-                                     save_s_, mtbf_s, interval_s,
-                                     policy_.automatic ? ", so that is done" : "")}});
+  events_.emit(
+      {{"event", contract::event::kCheckpointAdvice},
+       {"interval_seconds", interval_s},
+       {"save_seconds", save_s_},
+       {"mtbf_seconds", mtbf_s},
+       {"automatic", policy_.automatic},
+       {"text", fmt::format("a save takes {:.3g} s; with a failure every {:.0f} s, a save every "
+                            "{:.0f} s loses the least time (Young, Daly){}",
+                            save_s_, mtbf_s, interval_s, policy_.automatic ? ", so that is done" : "")}});
 }
 
 void Checkpointer::report_slowness() {

@@ -38,9 +38,9 @@ struct CheckpointContext {
 };
 
 struct SavePolicy {
-  std::int64_t every_steps = 0;            // 0: not by steps
-  std::chrono::duration<double> every{0};  // 0: not by time
-  bool background = true;                  // false: training waits for each save
+  std::int64_t every_steps = 0;                                 // 0: not by steps
+  std::chrono::duration<double> every{0};                       // 0: not by time
+  bool background = true;                                       // false: training waits for each save
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};  // of one wait for a save
   // Between failures: how often to save is told once it is known how long that takes; 0: not.
   std::chrono::duration<double> expected_mtbf{0};
@@ -102,14 +102,14 @@ class Checkpointer {
   std::vector<NamedTensor> tensors_;
   SavePolicy policy_;
   bool due_ = false;
-  std::string last_path_;         // of the last committed checkpoint; empty: none
-  double save_s_ = 0;             // how long a save takes; 0: not known yet
+  std::string last_path_;          // of the last committed checkpoint; empty: none
+  double save_s_ = 0;              // how long a save takes; 0: not known yet
   double advised_interval_s_ = 0;  // as told last; 0: never
   // Of the save in flight, or the last one:
   Clock::time_point last_begin_ = Clock::now();
   std::int64_t step_ = 0;
   std::int64_t steps_meanwhile_ = 0;
-  Clock::duration held_up_{};  // how long it kept the main thread
+  Clock::duration held_up_{};          // how long it kept the main thread
   std::vector<std::string> requests_;  // that it answers
   bool slowness_told_ = false;
 };

@@ -84,7 +84,7 @@ po::options_description describe(RawOptions& raw) {
       ("checkpoint-background", value(v.checkpoint_background),
        "save while training goes on; 0: training waits")                                            //
       ("checkpoint-timeout-ms", value(raw.checkpoint_timeout_ms), "longest wait for a checkpoint")  //
-      ("keep-last", value(v.keep_last), "checkpoints kept")                                //
+      ("keep-last", value(v.keep_last), "checkpoints kept")                                         //
       ("keep-best", value(v.keep_best), "also keep the one with the best accuracy");
   po::options_description general("General");
   general.add_options()                                        //

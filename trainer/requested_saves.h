@@ -1,5 +1,5 @@
-// Who asked for a checkpoint and waits for it: filled by the thread that hears from the supervisor, emptied by
-// the one that trains.
+// Who asked for a checkpoint and waits for it: filled by the thread that hears from the supervisor, emptied
+// by the one that trains.
 #pragma once
 
 #include <mutex>

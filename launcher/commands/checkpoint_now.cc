@@ -30,7 +30,8 @@ constexpr const char* kUsage =
     "usage: muster checkpoint now RUN [--timeout T] [--json]\n\n"
     "Asks a run that is going on to save a checkpoint now, waits until it is committed and prints its path. "
     "Works from\nany host that sees the run's directory.\n"
-    "Exit code: 0, 69 if the run is not going on or its program takes no requests, 74 if the checkpoint could "
+    "Exit code: 0, 69 if the run is not going on or its program takes no requests, 74 if the checkpoint "
+    "could "
     "not be\nstored, 75 if it took longer than T.";
 
 constexpr int kPoll_ms = 100;
@@ -59,8 +60,8 @@ std::optional<Result<std::string>> answer_in(const json& event, const std::strin
 
 Status require_running(const RunReport& report) {
   if (report.holder) return {};
-  return fail(ErrorCode::kUnavailable, "run {} is {}; only a run that is going on can save", report.run.run_id,
-              condition_name(report.summary.condition));
+  return fail(ErrorCode::kUnavailable, "run {} is {}; only a run that is going on can save",
+              report.run.run_id, condition_name(report.summary.condition));
 }
 
 class Journal {
@@ -108,8 +109,8 @@ Result<std::string> save_now(const RunDirectory& run, milliseconds timeout) {
 
 int checkpoint_now(const Arguments& arguments) {
   po::options_description options("Options");
-  options.add_options()("timeout", po::value<std::string>()->default_value("10m"),
-                        "how long to wait")("json", "print JSON");
+  options.add_options()("timeout", po::value<std::string>()->default_value("10m"), "how long to wait")(
+      "json", "print JSON");
   const ParsedLine line = parse_command_line({kUsage, options, kRunArgument}, arguments);
   if (line.exit_code) return *line.exit_code;
   const std::string timeout_text = line.values["timeout"].as<std::string>();

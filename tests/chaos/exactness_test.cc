@@ -110,13 +110,13 @@ struct Resumptions {
 // before a step is known if the step is. (Another rank is at most one step further.)
 struct SavesSeen {
   std::int64_t committed = 0;
-  std::int64_t begun = 0;                            // the save begun last
+  std::int64_t begun = 0;                                // the save begun last
   std::map<std::int64_t, std::int64_t> steps_meanwhile;  // by saved step: how many steps were done meanwhile
 };
 
 // Each resumption went on from the last committed checkpoint. Steps that are redone: up to an interval, and
-// those that were done while the save in flight was written. (A save that takes longer than an interval delays
-// the next.)
+// those that were done while the save in flight was written. (A save that takes longer than an interval
+// delays the next.)
 Resumptions check_resumptions(const std::vector<json>& events) {
   Resumptions counted;
   SavesSeen saves;
@@ -140,8 +140,8 @@ Resumptions check_resumptions(const std::vector<json>& events) {
       resumed = true;
       EXPECT_GT(step, 0);
       EXPECT_GE(step, saves.committed) << "a committed checkpoint was not used";
-      // In flight when it was killed: a later save, or this one, if the kill came before training heard of its
-      // end.
+      // In flight when it was killed: a later save, or this one, if the kill came before training heard of
+      // its end.
       const bool heard_of = saves.steps_meanwhile.contains(step);
       const bool in_flight = saves.begun > step || !heard_of;
       const std::int64_t until = in_flight ? saves.begun : reached + 1;

@@ -25,8 +25,8 @@ namespace event = contract::event;
 namespace fs = std::filesystem;
 using nlohmann::json;
 using std::chrono::milliseconds;
-using ::testing::IsEmpty;
 using testing::FaultyFileOps;
+using ::testing::IsEmpty;
 using testing::run_training;
 using testing::TemporaryDirectory;
 using testing::TrainingResult;
@@ -124,27 +124,26 @@ TEST(BackgroundSave, AnErrorAtAnyFileOperationIsSurvivedOrTheRunsFailureAtItsEnd
   int tolerated = 0;
   int not_stored = 0;
   for (const int error_number : {EIO, ENOSPC}) {
-    for_each_call(
-        FaultyFileOps::Mode::kErrorOnce, error_number, 3,
-        [&](const fs::path& directory, const TrainingResult& result) {
-          if (completed(result)) {
-            tolerated += result.events->named(event::kCheckpointFailed).empty() ? 0 : 1;
-            EXPECT_EQ(final_hash(directory), undisturbed_hash());
-            return;
-          }
-          // At the start, before the first step, or in the last save.
-          for (const auto& outcome : result.outcomes) {
-            ASSERT_FALSE(outcome) << "one rank failed alone";
-            EXPECT_EQ(outcome.error().message, result.outcomes[0].error().message);
-          }
-          not_stored += result.outcomes[0].error().code == ErrorCode::kNotStored ? 1 : 0;
-          const auto found = sound_checkpoints(directory);
-          const TrainingResult resumed = train(short_run(directory, posix_file_ops(), 2));
-          ASSERT_TRUE(completed(resumed));
-          EXPECT_EQ(resumed.events->named(event::kResumed).empty(), found.empty());
-          EXPECT_EQ(final_hash(directory), undisturbed_hash());
-          expect_no_debris(directory);
-        });
+    for_each_call(FaultyFileOps::Mode::kErrorOnce, error_number, 3,
+                  [&](const fs::path& directory, const TrainingResult& result) {
+                    if (completed(result)) {
+                      tolerated += result.events->named(event::kCheckpointFailed).empty() ? 0 : 1;
+                      EXPECT_EQ(final_hash(directory), undisturbed_hash());
+                      return;
+                    }
+                    // At the start, before the first step, or in the last save.
+                    for (const auto& outcome : result.outcomes) {
+                      ASSERT_FALSE(outcome) << "one rank failed alone";
+                      EXPECT_EQ(outcome.error().message, result.outcomes[0].error().message);
+                    }
+                    not_stored += result.outcomes[0].error().code == ErrorCode::kNotStored ? 1 : 0;
+                    const auto found = sound_checkpoints(directory);
+                    const TrainingResult resumed = train(short_run(directory, posix_file_ops(), 2));
+                    ASSERT_TRUE(completed(resumed));
+                    EXPECT_EQ(resumed.events->named(event::kResumed).empty(), found.empty());
+                    EXPECT_EQ(final_hash(directory), undisturbed_hash());
+                    expect_no_debris(directory);
+                  });
   }
   EXPECT_GT(tolerated, 5);
   EXPECT_GT(not_stored, 5);
@@ -227,8 +226,7 @@ TEST(BackgroundSave, StepsGoOnWhileASaveIsInFlightAndThereIsNeverASecondOne) {
     if (i == 0) continue;
     // The next one, which was due all the time, begins right after the end of the one before.
     const bool is_last = begun[i].at("step") == 10;
-    const auto ended_at =
-        ended[i - 1].at("step").get<int>() + ended[i - 1].at("steps_meanwhile").get<int>();
+    const auto ended_at = ended[i - 1].at("step").get<int>() + ended[i - 1].at("steps_meanwhile").get<int>();
     if (!is_last) {
       EXPECT_EQ(begun[i].at("step"), ended_at);
     }
@@ -241,9 +239,7 @@ class SlowFileOps final : public FileOps {
  public:
   explicit SlowFileOps(milliseconds delay) : delay_(delay) {}
   int open(const fs::path& path, int flags, mode_t mode) override { return base_.open(path, flags, mode); }
-  ssize_t write(int fd, const void* data, std::size_t bytes) override {
-    return base_.write(fd, data, bytes);
-  }
+  ssize_t write(int fd, const void* data, std::size_t bytes) override { return base_.write(fd, data, bytes); }
   int fsync(int fd) override {
     std::this_thread::sleep_for(delay_);
     return base_.fsync(fd);

@@ -84,7 +84,8 @@ TEST_F(CheckpointCommandTest, ListsEachQuarantinedOneOnALine) {
   EXPECT_EQ(testing::load_sample(setup_)->step, 10);
   const auto result = muster("list", setup_.directory);
   EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 3) << result.output;
-  EXPECT_THAT(result.output, ContainsRegex("quarantined: rank-0000[01].h5 is 1[01] bytes .*; rank-0000[01].h5"));
+  EXPECT_THAT(result.output,
+              ContainsRegex("quarantined: rank-0000[01].h5 is 1[01] bytes .*; rank-0000[01].h5"));
 }
 
 TEST_F(CheckpointCommandTest, ShowsTensorsAndState) {

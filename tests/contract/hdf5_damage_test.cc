@@ -286,8 +286,7 @@ TEST_F(Hdf5DamageTest, TooLittleSpaceIsSeenBeforeAnythingIsWritten) {
   const auto outcomes = save_sample(setup_, 3);
   ASSERT_FALSE(outcomes.back());
   EXPECT_EQ(outcomes.back().error().code, ErrorCode::kNoSpace);
-  EXPECT_THAT(outcomes.back().error().message,
-              HasSubstr("1000 bytes are left"));
+  EXPECT_THAT(outcomes.back().error().message, HasSubstr("1000 bytes are left"));
   EXPECT_EQ(ops.calls(), 0);
   EXPECT_EQ(load_sample(setup_)->step, 2);
 }

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "common/run_contract.h"
 #include "tests/support/store_wrapper.h"
 #include "tests/support/training_fixture.h"
+#include "trainer/checkpoint/interval_advice.h"
 
 namespace muster {
 namespace {
@@ -368,6 +370,77 @@ TEST(TrainLoop, TheLastStateIsStoredAfterAllIfThereIsRoomInTime) {
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0].at("retry_seconds"), 1.0);
   EXPECT_EQ(newest_tensors(backing), undisturbed());
+}
+
+// ---- When saves are made
+// -------------------------------------------------------------------------------
+
+TEST(TrainLoop, ARequestedSaveIsMadeAtOnceAndAnswersAllWhoAskedUntilThen) {
+  TrainingRun run = demanding_run(3);
+  run.options.checkpoint_every_steps = 0;
+  RequestedSaves requests;
+  run.requested_saves = &requests;
+  run.on_event = [&](const json& e) {
+    if (e.at("event") != event::kStep || e.at("step") != 5) return;
+    requests.add("first");
+    requests.add("second");
+  };
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  const auto saved = result.events->named(event::kCheckpoint);
+  ASSERT_EQ(saved.size(), 2u);
+  EXPECT_EQ(saved[0].at("step"), 6);
+  EXPECT_THAT(saved[0].at("requests"), ::testing::ElementsAre("first", "second"));
+  EXPECT_EQ(saved[1].at("step"), 30);
+  EXPECT_TRUE(saved[1].at("requests").empty());
+}
+
+TEST(TrainLoop, HowOftenToSaveIsToldOnceItIsKnownHowLongThatTakes) {
+  for (const bool automatic : {false, true}) {
+    TrainingRun run = demanding_run(2);
+    run.options.checkpoint_every_seconds = 30;
+    run.options.expected_mtbf_seconds = 3600;
+    run.options.checkpoint_automatic = automatic;
+    const TrainingResult result = run_training(run, std::make_shared<MemoryCheckpoints>());
+    expect_completed(result);
+    const auto advice = result.events->named(event::kCheckpointAdvice);
+    ASSERT_FALSE(advice.empty());
+    EXPECT_EQ(advice[0].at("automatic"), automatic);
+    EXPECT_EQ(advice[0].at("mtbf_seconds"), 3600);
+    const double save_s = result.events->named(event::kCheckpoint)[0].at("seconds");
+    EXPECT_EQ(advice[0].at("save_seconds"), save_s);
+    EXPECT_EQ(advice[0].at("interval_seconds"), checkpoint::advised_interval_s(save_s, 3600));
+  }
+}
+
+TEST(TrainLoop, WaitingForEachSaveGivesTheSameBits) {
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.options.checkpoint_background = false;
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  for (const json& saved : result.events->named(event::kCheckpoint))
+    EXPECT_EQ(saved.at("steps_meanwhile"), 0);
+  EXPECT_EQ(newest_tensors(backing), undisturbed());
+}
+
+TEST(TrainLoop, ABestCheckpointHoldsTheParametersThatWereEvaluated) {
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.options.keep_best = true;
+  run.options.checkpoint_every_steps = 1;  // so that a save is always in flight
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  double best = -1;
+  for (const json& evaluation : result.events->named(event::kEvaluation)) {
+    if (evaluation.at("accuracy").get<double>() <= best) continue;
+    best = evaluation.at("accuracy").get<double>();
+    const auto saved = result.events->named(event::kCheckpoint);
+    EXPECT_TRUE(std::any_of(saved.begin(), saved.end(),
+                            [&](const json& e) { return e.at("step") == evaluation.at("step"); }))
+        << "no checkpoint of step " << evaluation.at("step");
+  }
 }
 
 }  // namespace

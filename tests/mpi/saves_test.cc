@@ -24,11 +24,11 @@ namespace {
 namespace event = contract::event;
 namespace fs = std::filesystem;
 using nlohmann::json;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
 using testing::built_program;
 using testing::CommandResult;
+using ::testing::ContainsRegex;
 using testing::demanding_task;
+using ::testing::HasSubstr;
 using testing::run_command;
 using testing::RunUnderTest;
 
@@ -87,11 +87,13 @@ TEST(CheckpointNow, SavesAtOnceAndSaysWhere) {
   EXPECT_EQ(late.exit_code, contract::kMusterUnavailable);
   EXPECT_THAT(late.errors, HasSubstr("is STOPPED; only a run that is going on can save"));
   EXPECT_EQ(checkpoint_command("now", "no-such-run").exit_code, contract::kMusterNotFound);
-  EXPECT_EQ(checkpoint_command("now", run.run_directory(), "--timeout=soon").exit_code, contract::kMusterUsage);
+  EXPECT_EQ(checkpoint_command("now", run.run_directory(), "--timeout=soon").exit_code,
+            contract::kMusterUsage);
 }
 
 TEST(CheckpointNow, AProgramThatTakesNoRequestsIsAnErrorAtOnce) {
-  testing::TaskFolder task("#!/usr/bin/env python3\nimport time\nprint('here', flush=True)\ntime.sleep(600)\n");
+  testing::TaskFolder task(
+      "#!/usr/bin/env python3\nimport time\nprint('here', flush=True)\ntime.sleep(600)\n");
   task.start();
   task.rank_pid(0, 1);
   const CommandResult result = checkpoint_command("now", task.run_directory());
@@ -105,8 +107,8 @@ TEST(CheckpointNow, AProgramThatTakesNoRequestsIsAnErrorAtOnce) {
 // --------------------------------------------------------------------------------------
 
 TEST(StopSignal, ToAnyOneRankMakesAllOfThemSaveAndLeave) {
-  RunUnderTest run(with(demanding_task(3, kEpochs), "schedule:\n  retry:",
-                        "schedule:\n  stop_signal: SIGUSR2\n  retry:"));
+  RunUnderTest run(
+      with(demanding_task(3, kEpochs), "schedule:\n  retry:", "schedule:\n  stop_signal: SIGUSR2\n  retry:"));
   run.start();
   for (int attempt = 1; attempt <= 3; ++attempt) {
     const int rank = 3 - attempt;
@@ -122,7 +124,8 @@ TEST(StopSignal, ToAnyOneRankMakesAllOfThemSaveAndLeave) {
   std::map<std::int64_t, std::int64_t> stopped_at;  // by attempt
   for (const json& e : run.events()) {
     if (e.at("event") == event::kStopSeen) stopped_at[e.at("generation")] = e.at("step");
-    if (e.at("event") == event::kResumed) EXPECT_EQ(e.at("step"), stopped_at.at(e.at("generation").get<int>() - 1));
+    if (e.at("event") == event::kResumed)
+      EXPECT_EQ(e.at("step"), stopped_at.at(e.at("generation").get<int>() - 1));
     if (e.at("event") == event::kAttemptEnded && e.at("attempt") <= 3) {
       EXPECT_EQ(e.at("verdict").at("cause"), "stopped");
     }
@@ -141,8 +144,8 @@ class FullFileSystem : public ::testing::Test {
 
   // False: this test cannot be done here.
   static bool make_mount_namespace() {
-    static const bool made = ::unshare(CLONE_NEWNS) == 0 &&
-                             ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    static const bool made =
+        ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
     return made;
   }
 
@@ -167,9 +170,9 @@ class FullFileSystem : public ::testing::Test {
     mounted_ = checkpoints;
     fs::copy(aside, checkpoints, fs::copy_options::recursive);
     run.start();
-    ASSERT_TRUE(run.wait_for(
-        [](const json& e) { return e.at("event") == event::kCheckpoint && e.at("generation") == 2; }))
-        << run.output();
+    ASSERT_TRUE(run.wait_for([](const json& e) {
+      return e.at("event") == event::kCheckpoint && e.at("generation") == 2;
+    })) << run.output();
   }
 
   // Somebody else's file takes all the space.
@@ -229,12 +232,14 @@ TEST_F(FullFileSystem, AStateThatCannotBeStoredIsAFailureThatNamesTheLastCheckpo
 // -----------------------------------------------------------------------
 
 TEST(WithoutLocks, ARunIsSavedAndContinued) {
-  const CommandResult control = run_command({"env", std::string("LD_PRELOAD=") + NO_LOCKS_LIBRARY, "flock", "/tmp", "true"});
+  const CommandResult control =
+      run_command({"env", std::string("LD_PRELOAD=") + NO_LOCKS_LIBRARY, "flock", "/tmp", "true"});
   ASSERT_NE(control.exit_code, 0) << "the library does not take locks away";
   RunUnderTest run(demanding_task(2, kEpochs) + "env: {LD_PRELOAD: " + NO_LOCKS_LIBRARY + "}\n");
   ::setenv("LD_PRELOAD", NO_LOCKS_LIBRARY, 1);
   run.start();
-  EXPECT_TRUE(run.wait_for([](const json& e) { return e.at("event") == event::kCheckpoint; })) << run.output();
+  EXPECT_TRUE(run.wait_for([](const json& e) { return e.at("event") == event::kCheckpoint; }))
+      << run.output();
   ::kill(run.pid(), SIGINT);
   EXPECT_EQ(run.wait(), contract::kMusterStopped) << run.output();
   EXPECT_EQ(run.run(), 0) << run.output();

@@ -20,7 +20,8 @@ TEST(IntervalAdvice, IsYoungsToFirstOrder) {
 // M·(exp((t+C)/M) − 1)·W/t for exponential failures (Daly 2006, equation 13 with R = 0): no interval near the
 // advised one is cheaper than it by more than Daly's own error.
 TEST(IntervalAdvice, NoOtherIntervalLosesNoticeablyLess) {
-  for (const auto& [save_s, mtbf_s] : {std::pair(1.0, 3600.0), std::pair(60.0, 3600.0), std::pair(600.0, 3600.0)}) {
+  for (const auto& [save_s, mtbf_s] :
+       {std::pair(1.0, 3600.0), std::pair(60.0, 3600.0), std::pair(600.0, 3600.0)}) {
     const double mtbf = mtbf_s;
     const double save = save_s;
     const auto cost = [&](double t) { return mtbf * std::expm1((t + save) / mtbf) / t; };

@@ -115,8 +115,7 @@ class CheckpointStore {
 // Collective. Saves and waits for it.
 inline Result<SaveReport> save_and_wait(CheckpointStore& store, const SaveRequest& request,
                                         std::chrono::milliseconds timeout) {
-  if (auto begun = store.begin_save(request); !begun)
-    return tl::unexpected<Error>(std::move(begun).error());
+  if (auto begun = store.begin_save(request); !begun) return tl::unexpected<Error>(std::move(begun).error());
   return store.finish_save(timeout);
 }
 

@@ -25,8 +25,8 @@ class Hdf5Stages final : public SaveStages {
     MUSTER_TRY(directory_.claim(request.generation));
     MUSTER_ASSIGN(const FreeSpace space, options_.free_space(options_.directory));
     if (space.bytes < bytes + kOverheadBytes) {
-      return fail(ErrorCode::kNoSpace, "a checkpoint of {} bytes does not fit into {}: {} bytes are {}", bytes,
-                  options_.directory.string(), space.bytes, space.limit);
+      return fail(ErrorCode::kNoSpace, "a checkpoint of {} bytes does not fit into {}: {} bytes are {}",
+                  bytes, options_.directory.string(), space.bytes, space.limit);
     }
     MUSTER_TRY(directory_.open_partial(request.generation, request.step));
     return {};

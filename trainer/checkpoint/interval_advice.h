@@ -13,9 +13,9 @@ namespace muster::checkpoint {
 // Daly's interval between the end of a save and the beginning of the next. Both arguments above 0.
 double daly_interval_s(double save_s, double mtbf_s);
 
-// The interval to use: Daly's, but at least 1 s and at least as long as a save (there is never a second one in
-// flight), and at most a day. C is the whole duration of a save: training is held up for less, but shares the
-// processors with it all the time.
+// The interval to use: Daly's, but at least 1 s and at least as long as a save (there is never a second one
+// in flight), and at most a day. C is the whole duration of a save: training is held up for less, but shares
+// the processors with it all the time.
 double advised_interval_s(double save_s, double mtbf_s);
 
 }  // namespace muster::checkpoint
