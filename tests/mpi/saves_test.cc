@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "common/run_contract.h"
 #include "common/unique_fd.h"
@@ -124,8 +125,9 @@ TEST(StopSignal, ToAnyOneRankMakesAllOfThemSaveAndLeave) {
   std::map<std::int64_t, std::int64_t> stopped_at;  // by attempt
   for (const json& e : run.events()) {
     if (e.at("event") == event::kStopSeen) stopped_at[e.at("generation")] = e.at("step");
-    if (e.at("event") == event::kResumed)
+    if (e.at("event") == event::kResumed) {
       EXPECT_EQ(e.at("step"), stopped_at.at(e.at("generation").get<int>() - 1));
+    }
     if (e.at("event") == event::kAttemptEnded && e.at("attempt") <= 3) {
       EXPECT_EQ(e.at("verdict").at("cause"), "stopped");
     }
@@ -156,8 +158,9 @@ class FullFileSystem : public ::testing::Test {
     if (!mounted_.empty()) ::umount2(mounted_.c_str(), MNT_DETACH);
   }
 
-  // The run has begun, and saved; what it saves from now on goes to the tmpfs.
-  void begin(RunUnderTest& run) {
+  // A run that has begun, and saved; what it saves from now on goes to the tmpfs.
+  void begin(const std::string& task) {
+    RunUnderTest& run = run_.emplace(task);
     run.start();
     ASSERT_TRUE(run.wait_for([](const json& e) { return e.at("event") == event::kCheckpoint; }));
     ::kill(run.pid(), SIGINT);
@@ -186,36 +189,40 @@ class FullFileSystem : public ::testing::Test {
   }
   void make_room() const { fs::remove(filler()); }
 
-  static bool saves_fail(RunUnderTest& run) {
-    return run.wait_for([](const json& e) { return e.at("event") == event::kCheckpointFailed; });
+  bool saves_fail() {
+    return run_->wait_for([](const json& e) { return e.at("event") == event::kCheckpointFailed; });
   }
+
+  std::optional<RunUnderTest> run_;  // ends after TearDown(), which unmounts
 
  private:
   fs::path filler() const { return mounted_ / "filler"; }
+
   fs::path mounted_;
 };
 
 TEST_F(FullFileSystem, TrainingGoesOnAndEndsWellOnceThereIsRoomAgain) {
-  RunUnderTest run(demanding_task(2, kEpochs));
-  begin(run);
+  begin(demanding_task(2, kEpochs));
   if (HasFatalFailure()) return;
+  RunUnderTest& run = *run_;
   fill();
-  ASSERT_TRUE(saves_fail(run)) << run.output();
+  ASSERT_TRUE(saves_fail()) << run.output();
   EXPECT_TRUE(all_verify(run)) << "the old checkpoints are untouched";
   make_room();
   ASSERT_EQ(run.wait(), 0) << run.output();
-  EXPECT_THAT(run.output(), HasSubstr("is not stored: rank 0: a checkpoint of"));
+  EXPECT_THAT(run.output(),
+              ContainsRegex("checkpoint of step [0-9]+ is not stored: rank [01]: .*training goes on"));
   EXPECT_THAT(run.output(), HasSubstr("checkpoints are stored again"));
   EXPECT_TRUE(all_verify(run));
   EXPECT_EQ(run.hash(), undisturbed_hash());
 }
 
 TEST_F(FullFileSystem, AStateThatCannotBeStoredIsAFailureThatNamesTheLastCheckpoint) {
-  RunUnderTest run(task_with_checkpoint("every_steps: 20, timeout: 1s"));
-  begin(run);
+  begin(task_with_checkpoint("every_steps: 20, timeout: 1s"));
   if (HasFatalFailure()) return;
+  RunUnderTest& run = *run_;
   fill();
-  ASSERT_TRUE(saves_fail(run)) << run.output();
+  ASSERT_TRUE(saves_fail()) << run.output();
   EXPECT_EQ(run.wait(), contract::kExitNotStored) << run.output();
   EXPECT_THAT(run.output(), ContainsRegex("the last checkpoint is .*/checkpoints/step-[0-9]+"));
   EXPECT_TRUE(all_verify(run));
