@@ -153,6 +153,14 @@ void EventChannel::on_disconnect(std::function<void()> callback) {
   callback();
 }
 
+void EventChannel::on_request(std::function<void(const json& request)> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    on_request_ = std::move(callback);
+  }
+  wake(wake_.get());
+}
+
 std::uint64_t EventChannel::dropped() const {
   const std::lock_guard lock(mutex_);
   return dropped_;
@@ -174,6 +182,30 @@ bool EventChannel::send_some(std::string& line, std::size_t& sent) {
   line.clear();
   sent = 0;
   return true;
+}
+
+// True while the connection lives.
+bool EventChannel::receive_some() {
+  std::array<char, 4096> buffer{};
+  const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  received_.append(buffer.data(), static_cast<std::size_t>(got));
+  return got > 0 && received_.size() <= kLineBytesMax;
+}
+
+void EventChannel::hand_out_requests() {
+  std::function<void(const json&)> callback;
+  {
+    const std::lock_guard lock(mutex_);
+    callback = on_request_;
+  }
+  if (!callback) return;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = received_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const json request = json::parse(received_.substr(begin, end - begin), nullptr, false);
+    if (request.is_object()) callback(request);
+  }
+  received_.erase(0, begin);
 }
 
 void EventChannel::send_loop() {
@@ -198,11 +230,8 @@ void EventChannel::send_loop() {
     if (::poll(entries.data(), entries.size(), -1) < 0) continue;
     std::uint64_t wakes = 0;
     [[maybe_unused]] const ssize_t drained = ::read(wake_.get(), &wakes, sizeof wakes);
-    if ((entries[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-      std::array<char, 256> ignored{};
-      const ssize_t got = ::recv(socket_.get(), ignored.data(), ignored.size(), 0);
-      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return disconnected();
-    }
+    if ((entries[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !receive_some()) return disconnected();
+    hand_out_requests();
   }
 }
 

@@ -1,14 +1,14 @@
 // The ranks' end of the event channel: one TCP connection to the supervisor, JSON lines.
 //
 // connect() sends the hello (contract::event::kHello) and waits for the supervisor's welcome, so a rank knows
-// at once that it was refused (wrong key, another version, a stale generation) and why. After that lines go
-// one way only, and the connection doubles as a sign of life: when the supervisor is gone, connected() turns
-// false and the disconnect callback runs, so that a trainer can fence itself instead of training on
-// unsupervised.
+// at once that it was refused (wrong key, another version, a stale generation) and why. After that the rank
+// sends events, and the supervisor sends requests (contract::event::kSave). The connection doubles as a sign
+// of life: when the supervisor is gone, connected() turns false and the disconnect callback runs, so that a
+// trainer can fence itself instead of training on unsupervised.
 //
-// Threads: emit(), flush(), connected() and on_disconnect() may be called from any thread. One thread of the
-// channel's own, with every signal blocked, does the sending. Do not fork() and go on using the channel in
-// the child; exec() is fine (the socket is close-on-exec).
+// Threads: emit(), flush(), connected(), on_request() and on_disconnect() may be called from any thread. One
+// thread of the channel's own, with every signal blocked, does the sending. Do not fork() and go on using the
+// channel in the child; exec() is fine (the socket is close-on-exec).
 #pragma once
 
 #include <condition_variable>
@@ -61,12 +61,17 @@ class EventChannel final : public EventSink {
   // caller's thread). It must not destroy the channel. Not run by the destructor.
   void on_disconnect(std::function<void()> callback);
 
+  // Runs on the channel's thread for each line that the supervisor sends; until it is set, they wait.
+  void on_request(std::function<void(const nlohmann::json& request)> callback);
+
   std::uint64_t dropped() const;
 
  private:
   EventChannel(UniqueFd socket, UniqueFd wake, nlohmann::json stamp);
   void send_loop();
   bool send_some(std::string& line, std::size_t& sent);
+  bool receive_some();
+  void hand_out_requests();
   void disconnected();
 
   UniqueFd socket_;
@@ -82,6 +87,8 @@ class EventChannel final : public EventSink {
   bool connected_ = true;
   bool closing_ = false;
   std::function<void()> on_disconnect_;
+  std::function<void(const nlohmann::json&)> on_request_;
+  std::string received_;  // requests not handed out yet; the channel's thread only
   std::thread sender_;
 };
 

@@ -45,21 +45,18 @@ tl::unexpected<Error> system_failure(std::string_view what, const fs::path& path
 
 Status write_all(FileOps& ops, int fd, const fs::path& path, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ops.write(fd, bytes.data(), bytes.size());
-    if (written == -EINTR) continue;
+    const ssize_t written = uninterrupted([&] { return ops.write(fd, bytes.data(), bytes.size()); });
     if (written < 0) return system_failure("write", path, static_cast<int>(written));
+    if (written == 0) return fail(ErrorCode::kIo, "cannot write {}: nothing was written", path.string());
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return {};
 }
 
 Status sync_fd(FileOps& ops, int fd, const fs::path& path) {
-  for (;;) {
-    const int result = ops.fsync(fd);
-    if (result == -EINTR) continue;
-    if (result < 0) return system_failure("fsync", path, result);
-    return {};
-  }
+  const int result = uninterrupted([&] { return ops.fsync(fd); });
+  if (result < 0) return system_failure("fsync", path, result);
+  return {};
 }
 
 }  // namespace
@@ -86,19 +83,19 @@ ErrorCode error_code_of_errno(int error_number) {
 std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
 
 Status write_new_file(FileOps& ops, const fs::path& path, std::span<const std::byte> bytes, mode_t mode) {
-  const int fd = ops.open(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+  const int fd = uninterrupted([&] { return ops.open(path, O_WRONLY | O_CREAT | O_EXCL, mode); });
   if (fd < 0) return system_failure("create", path, fd);
   Status status = write_all(ops, fd, path, bytes);
   if (status) status = sync_fd(ops, fd, path);
   // After close() fails the descriptor is gone on Linux; the data's fate was decided by fsync.
   const int closed = ops.close(fd);
   if (status && closed < 0 && closed != -EINTR) status = system_failure("close", path, closed);
-  if (!status) ops.unlink(path);
+  if (!status) uninterrupted([&] { return ops.unlink(path); });
   return status;
 }
 
 Status sync_directory(FileOps& ops, const fs::path& directory) {
-  const int fd = ops.open(directory, O_RDONLY | O_DIRECTORY, 0);
+  const int fd = uninterrupted([&] { return ops.open(directory, O_RDONLY | O_DIRECTORY, 0); });
   if (fd < 0) return system_failure("open directory", directory, fd);
   Status status = sync_fd(ops, fd, directory);
   ops.close(fd);
@@ -106,7 +103,7 @@ Status sync_directory(FileOps& ops, const fs::path& directory) {
 }
 
 Status rename_durably(FileOps& ops, const fs::path& from, const fs::path& to) {
-  const int result = ops.rename(from, to);
+  const int result = uninterrupted([&] { return ops.rename(from, to); });
   if (result < 0) {
     return fail(error_code_of_errno(-result), "cannot rename {} to {}: {}", from.string(), to.string(),
                 errno_text(-result));
@@ -120,7 +117,7 @@ Status publish_file(FileOps& ops, const fs::path& path, std::string_view text, m
   temporary += fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
   MUSTER_TRY(write_new_file(ops, temporary, as_byte_span(text), mode));
   Status status = rename_durably(ops, temporary, path);
-  if (!status) ops.unlink(temporary);
+  if (!status) uninterrupted([&] { return ops.unlink(temporary); });
   return status;
 }
 
@@ -129,7 +126,7 @@ Status remove_tree(FileOps& ops, const fs::path& path) {
   const fs::file_status type = fs::symlink_status(path, error);
   if (type.type() == fs::file_type::not_found) return {};
   if (type.type() != fs::file_type::directory) {
-    const int result = ops.unlink(path);
+    const int result = uninterrupted([&] { return ops.unlink(path); });
     if (result < 0 && result != -ENOENT) return system_failure("remove", path, result);
     return {};
   }
@@ -139,7 +136,7 @@ Status remove_tree(FileOps& ops, const fs::path& path) {
   }
   if (error) return fail(ErrorCode::kIo, "cannot list {}: {}", path.string(), error.message());
   for (const fs::path& entry : entries) MUSTER_TRY(remove_tree(ops, entry));
-  const int result = ops.rmdir(path);
+  const int result = uninterrupted([&] { return ops.rmdir(path); });
   if (result < 0 && result != -ENOENT) return system_failure("remove directory", path, result);
   return {};
 }
@@ -148,7 +145,7 @@ Status make_directories(FileOps& ops, const fs::path& path, mode_t mode) {
   std::error_code error;
   if (path.empty() || fs::is_directory(path, error)) return {};
   MUSTER_TRY(make_directories(ops, path.parent_path(), mode));
-  const int result = ops.mkdir(path, mode);
+  const int result = uninterrupted([&] { return ops.mkdir(path, mode); });
   if (result == -EEXIST && fs::is_directory(path, error)) return {};
   if (result < 0) return system_failure("create directory", path, result);
   return {};

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -32,6 +33,16 @@ class FileOps {
 };
 
 FileOps& posix_file_ops();
+
+// Makes a call of FileOps again for as long as a signal interrupts it. Not for close(): after EINTR the
+// descriptor is gone.
+template <class Call>
+auto uninterrupted(const Call& call) {
+  for (;;) {
+    const auto result = call();
+    if (result != -EINTR) return result;
+  }
+}
 
 // Writes a new file and fsyncs it. Fails if the file exists. On failure no file is left (as far as the disk
 // lets us).

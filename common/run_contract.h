@@ -36,6 +36,7 @@ inline constexpr const char* kChannelKeyFile = "channel.key";
 
 // ---- Exit codes of a program, as the supervisor reads them ---------------------------------------------
 inline constexpr int kExitDone = 0;
+inline constexpr int kExitNotStored = 74;  // the state could not be saved; starting again would redo the work
 inline constexpr int kExitRetry = 75;  // a fault outside the program (peer lost, node trouble): start again
 inline constexpr int kExitDoNotRetry = 78;  // bad configuration or data: starting again cannot help
 inline constexpr int kExitRequeue = 85;     // stopped as asked, checkpoint saved: start again to go on
@@ -52,6 +53,7 @@ inline constexpr int kMusterUnavailable = 69;   // requested, but this version o
 inline constexpr int kMusterInternal = 70;      // a broken invariant: please report it
 inline constexpr int kMusterVerifyFailed = 71;  // `checkpoint verify` found damage
 inline constexpr int kMusterIo = 74;            // the operating system refused a read or write
+inline constexpr int kMusterTimedOut = 75;      // `checkpoint now`: not within the time that was given
 inline constexpr int kMusterTaskChanged =
     76;  // the task file differs from the run's: --new or --accept-changes
 inline constexpr int kMusterLeaseHeld = 77;  // another muster holds this run
@@ -74,9 +76,15 @@ inline constexpr std::string_view kStep =
     "step";  // step, epoch, loss, learning_rate, samples_per_s, total_steps
 inline constexpr std::string_view kStepSkipped = "step_skipped";  // step, reason: a batch without an update
 inline constexpr std::string_view kEvaluation = "evaluation";     // step, epoch, loss, accuracy, samples
-inline constexpr std::string_view kCheckpoint = "checkpoint";     // step, path, bytes, seconds
+inline constexpr std::string_view kCheckpointBegun = "checkpoint_begun";  // step
+// step, path, bytes, seconds, held_up_seconds (training waited), steps_meanwhile, requests, warnings
+inline constexpr std::string_view kCheckpoint = "checkpoint";
 inline constexpr std::string_view kCheckpointQuarantined = "checkpoint_quarantined";  // path, reason
-inline constexpr std::string_view kCheckpointFailed = "checkpoint_failed";            // step, reason
+inline constexpr std::string_view kCheckpointFailed =
+    "checkpoint_failed";  // step, reason, retry_seconds, requests
+inline constexpr std::string_view kCheckpointSlow = "checkpoint_slow";  // step, seconds: it goes on
+// interval_seconds, save_seconds, mtbf_seconds, automatic (it is used), text
+inline constexpr std::string_view kCheckpointAdvice = "checkpoint_advice";
 inline constexpr std::string_view kStopSeen = "stop_seen";  // signal, step at which all ranks stop
 inline constexpr std::string_view kSamples = "samples";     // step, ids: only with --log-samples
 inline constexpr std::string_view kFault = "fault";         // exit_code, reason, peer (rank blamed) or null
@@ -87,7 +95,10 @@ inline constexpr std::string_view kAttemptStarted = "attempt_started";  // attem
 inline constexpr std::string_view kAttemptEnded = "attempt_ended";      // attempt, exit evidence, verdict
 inline constexpr std::string_view kSignal = "signal";                   // a signal muster got, or sent on
 inline constexpr std::string_view kTaskChanged = "task_changed";        // accepted differences
+inline constexpr std::string_view kSaveRequested = "save_requested";    // request, refused (why) or null
 inline constexpr std::string_view kRunEnded = "run_ended";              // state, exit_code
+// from the supervisor to rank 0's program
+inline constexpr std::string_view kSave = "save";  // request: the checkpoint events that answer it name it
 }  // namespace event
 
 }  // namespace muster::contract

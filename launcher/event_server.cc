@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -28,6 +29,7 @@ constexpr std::size_t kHelloBytesMax = std::size_t{16} << 10;
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
 constexpr std::size_t kReadsPerTurn = 16;  // so that one talkative rank does not starve the others
 constexpr std::size_t kStrangersMax = 64;
+constexpr std::string_view kExecProgram = "muster exec";  // becomes the program, which connects by itself
 
 bool same_secret(std::string_view a, std::string_view b) {
   // Hashed first, so that not even the length shows in the time it takes.
@@ -36,10 +38,11 @@ bool same_secret(std::string_view a, std::string_view b) {
   return ::CRYPTO_memcmp(hash_a.data(), hash_b.data(), hash_a.size()) == 0;
 }
 
-void send_line(int fd, const json& message) {
+// A socket's buffer holds a short line, or the other side is not one of ours. True if all of it was taken.
+bool send_line(int fd, const json& message) {
   const std::string line = message.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  // A fresh connection's buffer holds it; if not, the other side is not one of ours.
-  [[maybe_unused]] const ssize_t sent = ::send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent = ::send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  return sent == static_cast<ssize_t>(line.size());
 }
 
 void keep_alive(int fd) {
@@ -123,6 +126,17 @@ int EventServer::rank_connections() const {
   int count = 0;
   for (const auto& [fd, connection] : connections_) count += connection.welcomed ? 1 : 0;
   return count;
+}
+
+bool EventServer::send(int rank, const json& request) {
+  const auto program = std::find_if(connections_.begin(), connections_.end(), [&](const auto& entry) {
+    const Connection& connection = entry.second;
+    return connection.welcomed && connection.rank == rank && connection.program != kExecProgram;
+  });
+  if (program == connections_.end()) return false;
+  if (send_line(program->second.fd.get(), request)) return true;
+  connections_.erase(program);  // half a line may be on its way
+  return false;
 }
 
 void EventServer::service(const Sink& sink) {

@@ -60,6 +60,8 @@ class EventServer {
 
   // From now on only this generation is welcome.
   void begin_generation(int generation);
+  // Sends a line to the program of a rank. False: it is not connected, or does not read.
+  bool send(int rank, const nlohmann::json& request);
   // Welcomed connections that are still open.
   int rank_connections() const;
   const Counters& counters() const { return counters_; }

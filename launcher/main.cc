@@ -33,7 +33,8 @@ constexpr std::array kCommands{
     Command{"status", "show what became of a run", muster::commands::status},
     Command{"logs", "show the output of a run's ranks", muster::commands::logs},
     Command{"rm", "remove a run and everything it stored", muster::commands::rm},
-    Command{"checkpoint", "list, show, verify or hash checkpoints", muster::commands::checkpoint},
+    Command{"checkpoint", "list, show, verify or hash checkpoints, or save one now",
+            muster::commands::checkpoint},
 };
 
 // Started by muster itself, not by people.

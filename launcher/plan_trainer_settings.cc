@@ -55,6 +55,11 @@ void add_checkpoint(const CheckpointSpec& checkpoint, Settings& settings) {
   settings.incidental("checkpoint.every_steps", "--checkpoint-every-steps", checkpoint.every_steps);
   settings.incidental("checkpoint.every", "--checkpoint-every-seconds",
                       checkpoint.every / std::chrono::seconds(1));
+  settings.incidental("checkpoint.automatic", "--checkpoint-automatic", flag_value(checkpoint.automatic));
+  settings.incidental("checkpoint.expected_mtbf", "--expected-mtbf-seconds",
+                      checkpoint.expected_mtbf / std::chrono::seconds(1));
+  settings.incidental("checkpoint.background", "--checkpoint-background", flag_value(checkpoint.background));
+  settings.incidental("checkpoint.timeout", "--checkpoint-timeout-ms", checkpoint.timeout.count());
   settings.incidental("checkpoint.keep_last", "--keep-last", checkpoint.keep_last);
   settings.incidental("checkpoint.keep_best", "--keep-best", flag_value(checkpoint.keep_best));
 }

@@ -8,8 +8,10 @@
 //   attempts/N/                   environment.json (mode 600), hostfile, rendezvous/
 //   logs/attempt-N/               rank-R.log, launcher.log
 //   checkpoints/                  step-…/
+//   requests/ID.save              somebody asks for a checkpoint now (launcher/save_requests.h)
 // A run id is <task name>-<8 hex digits>, made once, stable over attempts and restarts.
-// Whoever writes below a run directory holds its lease; create_run needs none, as nobody knows the id yet.
+// Whoever writes below a run directory holds its lease; create_run needs none, as nobody knows the id yet,
+// and a request is made to whoever holds it.
 #pragma once
 
 #include <filesystem>
@@ -34,6 +36,7 @@ struct RunDirectory {
   std::filesystem::path journal() const { return path / "journal.jsonl"; }
   std::filesystem::path channel_key() const { return path / "channel.key"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
+  std::filesystem::path requests() const { return path / "requests"; }
   std::filesystem::path attempt(int number) const { return path / "attempts" / std::to_string(number); }
   std::filesystem::path logs() const { return path / "logs"; }
   std::filesystem::path logs(int attempt_number) const {

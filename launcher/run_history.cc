@@ -30,6 +30,9 @@ void add(RunHistory& history, const json& event) {
   } else if (kind == name::kResumed) {
     const std::int64_t step = integer_field(event, "step", -1);
     history.committed_step = std::min(history.committed_step, step);
+    history.last_checkpoint = text_field(event, "checkpoint");
+  } else if (kind == name::kCheckpointQuarantined) {
+    history.last_checkpoint.clear();  // a sound one, if there is one, is what is resumed from
   } else if (kind == name::kCheckpoint) {
     const std::int64_t step = integer_field(event, "step", -1);
     if (step < history.committed_step) return;

@@ -20,6 +20,7 @@
 #include "common/run_contract.h"
 #include "launcher/directory_stamp.h"
 #include "launcher/rank_logs.h"
+#include "launcher/save_requests.h"
 #include "launcher/step_sampler.h"
 
 namespace muster {
@@ -31,6 +32,7 @@ using Clock = std::chrono::steady_clock;
 namespace name = contract::event;
 
 constexpr double kStepInterval_s = 1.0;
+constexpr double kRequestInterval_s = 0.5;
 constexpr std::size_t kLauncherLinesMax = 200;
 // A second stop signal this soon is an echo of the first (timeout(1) signals the process and its group, a
 // closed terminal sends SIGHUP after SIGTERM), not a wish to kill.
@@ -41,7 +43,8 @@ double steady_s() { return std::chrono::duration<double>(Clock::now().time_since
 
 class RunLoop {
  public:
-  explicit RunLoop(const RunLoopParts& parts) : parts_(parts), supervisor_(parts_.supervision) {}
+  explicit RunLoop(const RunLoopParts& parts)
+      : parts_(parts), supervisor_(parts_.supervision), save_requests_(parts_.run) {}
 
   Result<RunLoopResult> run();
 
@@ -58,6 +61,8 @@ class RunLoop {
   void drain(int fd, const std::function<bool()>& more);
   void take_signals();
   void renew_lease();
+  void take_save_requests();
+  void tell_about_checkpoints(const json& event);
   void run_timers();
   void tell_next(const supervise::SetTimer& timer);
   void write_journal(json event, bool durable);
@@ -83,10 +88,13 @@ class RunLoop {
   double next_draw_s_ = 0;
   double lease_renewed_s_ = steady_s();
   double next_renewal_s_ = 0;
+  SaveRequests save_requests_;
+  double next_request_look_s_ = 0;
   std::optional<double> stop_asked_s_;
   std::string last_verdict_;
   bool journal_trouble_told_ = false;
   bool log_trouble_told_ = false;
+  bool checkpoint_trouble_told_ = false;
 };
 
 Status RunLoop::prepare() {
@@ -96,6 +104,7 @@ Status RunLoop::prepare() {
     return fail(ErrorCode::kIo, "cannot make the event loop: {}", errno_text(errno));
   watch(signal_fd_.get());
   watch(parts_.events.fd());
+  save_requests_.drop_all();
   return {};
 }
 
@@ -138,6 +147,7 @@ void RunLoop::turn() {
   take_exit();
   run_timers();
   renew_lease();
+  take_save_requests();
   const double now = steady_s();
   if (attempt_ && now >= next_draw_s_) {
     parts_.console.progress(progress_, now);
@@ -235,6 +245,7 @@ void RunLoop::take_rank_event(const EventServer::RankEvent& received) {
     return;
   }
   flush_steps();
+  tell_about_checkpoints(event);
   const bool decides =
       kind == name::kCheckpoint || kind == name::kFault || kind == name::kFinished || kind == name::kResumed;
   write_journal(event, decides);
@@ -315,6 +326,46 @@ void RunLoop::take_signals() {
       feed(supervise::UserKill{signal});
     }
   }
+}
+
+// Once an interval, whatever wakes the loop: the directory may lie on a network file system.
+void RunLoop::take_save_requests() {
+  const double now = steady_s();
+  if (!attempt_ || now < next_request_look_s_) return;
+  next_request_look_s_ = now + kRequestInterval_s;
+  if (!parts_.plan.is_trainer) {
+    for (const std::string& id : save_requests_.refuse()) {
+      write_journal({{"event", name::kSaveRequested},
+                     {"request", id},
+                     {"refused",
+                      fmt::format("{} takes no requests; only muster-train does", parts_.plan.argv.front())}},
+                    false);
+    }
+    return;
+  }
+  for (const std::string& id : save_requests_.pass_on(parts_.events, supervisor_.generation())) {
+    write_journal({{"event", name::kSaveRequested}, {"request", id}, {"refused", nullptr}}, false);
+  }
+}
+
+void RunLoop::tell_about_checkpoints(const json& event) {
+  const std::string kind = text_field(event, "event");
+  if (kind == name::kCheckpoint && checkpoint_trouble_told_) {
+    checkpoint_trouble_told_ = false;
+    parts_.console.notice("checkpoints are stored again: " + text_field(event, "path"));
+  } else if (kind == name::kCheckpointFailed && !checkpoint_trouble_told_) {
+    checkpoint_trouble_told_ = true;
+    const char* consequence = event.contains("retry_seconds") ? "it is tried again" : "training goes on";
+    parts_.console.problem(fmt::format("the checkpoint of step {} is not stored: {} ({})",
+                                       integer_field(event, "step", -1), text_field(event, "reason"),
+                                       consequence));
+  } else if (kind == name::kCheckpointSlow) {
+    parts_.console.problem(fmt::format("the checkpoint of step {} is still being written after {:.0f} s",
+                                       integer_field(event, "step", -1), number_field(event, "seconds", 0)));
+  } else if (kind == name::kCheckpointAdvice) {
+    parts_.console.notice(text_field(event, "text"));
+  }
+  save_requests_.take_answer(event);
 }
 
 void RunLoop::run_timers() {

@@ -24,6 +24,11 @@ std::optional<Integer> integer_of(const json& object, const char* name) {
   return found->get<Integer>();
 }
 
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
 const json& object_of(const json& object, const char* name) {
   static const json kEmpty = json::object();
   const auto found = object.find(name);
@@ -55,7 +60,7 @@ class Summarizer {
     if (name == event::kStep) return stepped(entry);
     if (name == event::kEvaluation) summary_.last_evaluation = entry;
     if (name == event::kCheckpoint) summary_.last_checkpoint = entry;
-    if (name == event::kCheckpointQuarantined) ++summary_.checkpoints_quarantined;
+    if (name == event::kCheckpointQuarantined) quarantined();
     if (name == event::kCheckpointFailed) ++summary_.checkpoints_failed;
     if (name == event::kFinished) finished(entry);
   }
@@ -124,6 +129,15 @@ class Summarizer {
     const auto step = integer_of<std::int64_t>(entry, "step");
     attempt(entry).resumed_step = step;
     if (step) summary_.step = step;
+    if (summary_.last_checkpoint.is_null() && !text_of(entry, "checkpoint").empty()) {
+      summary_.last_checkpoint = {{"step", or_null(step)}, {"path", text_of(entry, "checkpoint")}};
+    }
+  }
+
+  // The last one may be among them; what is resumed from is sound.
+  void quarantined() {
+    ++summary_.checkpoints_quarantined;
+    summary_.last_checkpoint = nullptr;
   }
 
   void stepped(const json& entry) {
@@ -140,11 +154,6 @@ class Summarizer {
   RunSummary summary_;
   std::string ended_as_;
 };
-
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
 
 json text_or_null(const std::string& text) { return text.empty() ? json() : json(text); }
 

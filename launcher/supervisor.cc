@@ -286,7 +286,7 @@ std::optional<std::string> Supervisor::charge(const Verdict& verdict, bool progr
 void Supervisor::decide(const Verdict& verdict, bool progress, Actions& actions) {
   if (lease_lost_) return finish(RunState::kLost, contract::kMusterLeaseHeld, verdict, actions);
   if (verdict.cause == Cause::kDone) return finish(RunState::kDone, contract::kMusterOk, verdict, actions);
-  if (verdict.cause == Cause::kDoNotRetry) {
+  if (verdict.cause == Cause::kDoNotRetry || verdict.cause == Cause::kNotStored) {
     return finish(RunState::kFailed, verdict.exit_code, verdict, actions);
   }
   if (stop_asked_) {

@@ -16,6 +16,7 @@ constexpr double kRateMax = 1e6;
 constexpr int kShardsMax = 65'536;
 constexpr milliseconds kSecond{1'000};
 constexpr milliseconds kDay{86'400'000};
+constexpr milliseconds kMtbfMax = 3'650 * kDay;
 
 constexpr NumberRange kRate{0, kRateMax, true, false, "a number greater than 0, up to 1000000"};
 constexpr NumberRange kRateOrNone{0, kRateMax, false, false, "a number from 0 to 1000000"};
@@ -84,11 +85,17 @@ void read_allreduce(GroupReader group, AllreduceSpec& allreduce) {
 void read_checkpoint(GroupReader group, CheckpointSpec& checkpoint) {
   constexpr int kKeepMax = 1'000'000;
   const bool by_steps = group.integer("every_steps", 1, kCountMax, checkpoint.every_steps);
-  const bool by_time = group.duration("every", {kSecond, kDay}, checkpoint.every);
-  if (checkpoint.every % kSecond != milliseconds{0}) {
-    group.reject("every", *group.take("every"), "whole seconds");
-  }
+  const YamlNode* every = group.take("every");
+  checkpoint.automatic = every != nullptr && every->kind == YamlNode::Kind::kScalar && every->text == "auto";
+  const bool by_time =
+      checkpoint.automatic || group.duration("every", {kSecond, kDay}, checkpoint.every, "auto, or ");
+  if (checkpoint.every % kSecond != milliseconds{0}) group.reject("every", *every, "whole seconds");
   if (by_steps && !by_time) checkpoint.every = milliseconds{0};
+  if (checkpoint.automatic) checkpoint.expected_mtbf = kDay;
+  group.duration("expected_mtbf", {60 * kSecond, kMtbfMax}, checkpoint.expected_mtbf);
+  checkpoint.expected_mtbf -= checkpoint.expected_mtbf % kSecond;
+  group.boolean("background", checkpoint.background);
+  group.duration("timeout", {kSecond, kDay}, checkpoint.timeout);
   group.integer("keep_last", 1, kKeepMax, checkpoint.keep_last);
   group.boolean("keep_best", checkpoint.keep_best);
   group.finish();

@@ -33,8 +33,12 @@ struct AllreduceSpec {
 };
 
 struct CheckpointSpec {
-  std::int64_t every_steps = 0;             // 0: not by steps
-  std::chrono::milliseconds every{30'000};  // whole seconds; 0: not by time
+  std::int64_t every_steps = 0;                // 0: not by steps
+  std::chrono::milliseconds every{30'000};     // whole seconds; 0: not by time
+  bool automatic = false;                      // every: auto; `every` is what it begins with
+  std::chrono::milliseconds expected_mtbf{0};  // whole seconds; 0: not known; a day with every: auto
+  bool background = true;
+  std::chrono::milliseconds timeout{600'000};  // one wait for a save
   int keep_last = 2;
   bool keep_best = true;
 };

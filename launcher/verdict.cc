@@ -127,6 +127,13 @@ Verdict from_exit_code(int rank, const std::string& node, int code, const std::s
               code,
               fmt::format("{} left with {} (a fault outside the program){}", who, code, why),
               Budget::kNodeFailure};
+    case contract::kExitNotStored:
+      return {Cause::kNotStored,
+              rank,
+              node,
+              code,
+              fmt::format("{} left with {} (its state could not be saved){}", who, code, why),
+              Budget::kNone};
     case contract::kExitDoNotRetry:
       return {Cause::kDoNotRetry,
               rank,
@@ -332,6 +339,8 @@ std::string_view cause_name(Cause cause) {
       return "killed_by_signal";
     case Cause::kPeerLost:
       return "peer_lost";
+    case Cause::kNotStored:
+      return "not_stored";
     case Cause::kDoNotRetry:
       return "do_not_retry";
     case Cause::kLauncherError:

@@ -19,6 +19,7 @@ enum class Cause {
   kKilledBySignal,    // a rank died by a signal that muster did not send
   kPeerLost,          // ranks left because another one gave no sign of life (kExitRetry)
   kDoNotRetry,        // kExitDoNotRetry: starting again cannot help
+  kNotStored,         // kExitNotStored: work is done that could not be saved
   kLauncherError,     // the ranks could not all be started
   kNodeFailure,       // a node, or the launcher itself, went away
   kUnknown

@@ -191,10 +191,10 @@ bool GroupReader::boolean(std::string_view key, bool& value) {
   return true;
 }
 
-bool GroupReader::duration(std::string_view key, const DurationRange& range,
-                           std::chrono::milliseconds& value) {
+bool GroupReader::duration(std::string_view key, const DurationRange& range, std::chrono::milliseconds& value,
+                           std::string_view besides) {
   const std::string allowed =
-      fmt::format("a duration with a unit, from {} to {}, such as {}", format_duration(range.min),
+      fmt::format("{}a duration with a unit, from {} to {}, such as {}", besides, format_duration(range.min),
                   format_duration(range.max), kDurationForms);
   const YamlNode* node = take(key);
   if (node == nullptr) return false;

@@ -73,7 +73,9 @@ class GroupReader {
   bool integer(std::string_view key, std::int64_t min, std::int64_t max, int& value);
   bool number(std::string_view key, const NumberRange& range, double& value);
   bool boolean(std::string_view key, bool& value);
-  bool duration(std::string_view key, const DurationRange& range, std::chrono::milliseconds& value);
+  // `besides`: what the caller takes as well, for the message.
+  bool duration(std::string_view key, const DurationRange& range, std::chrono::milliseconds& value,
+                std::string_view besides = "");
   bool memory(std::string_view key, std::uint64_t& bytes);
   // A list of texts, or a single one.
   bool text_list(std::string_view key, std::vector<std::string>& values);

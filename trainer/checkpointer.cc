@@ -1,16 +1,31 @@
 #include "trainer/checkpointer.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "common/run_contract.h"
+#include "trainer/checkpoint/interval_advice.h"
 #include "trainer/options.h"
 
 namespace muster {
 namespace {
 
 using nlohmann::json;
+using std::chrono::milliseconds;
+
+// Between tries to store the last state.
+constexpr milliseconds kFirstPause{1000};
+constexpr milliseconds kLongestPause{30000};
+// Of the advised interval: worth telling again.
+constexpr double kNoteworthyChange = 1.25;
+
+double seconds_of(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 std::int64_t row_elements(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -51,8 +66,14 @@ std::vector<checkpoint::TensorSlice> slices_of_rank(const std::vector<NamedTenso
   return slices;
 }
 
-Checkpointer::Checkpointer(checkpoint::CheckpointStore& store, EventSink& events, CheckpointContext context)
-    : store_(store), events_(events), context_(std::move(context)) {}
+Checkpointer::Checkpointer(checkpoint::CheckpointStore& store, EventSink& events, RequestedSaves& requested,
+                           CheckpointContext context, std::vector<NamedTensor> tensors, SavePolicy policy)
+    : store_(store),
+      events_(events),
+      requested_(requested),
+      context_(std::move(context)),
+      tensors_(std::move(tensors)),
+      policy_(policy) {}
 
 Status Checkpointer::check_configuration(const json& stored) const {
   std::string changes;
@@ -76,19 +97,20 @@ void Checkpointer::report_changes(const json& stored) {
       {{"event", contract::event::kConfigurationChanged}, {"configuration", configuration}, {"code", code}});
 }
 
-Result<bool> Checkpointer::restore(const std::vector<NamedTensor>& tensors, TrainingState& state) {
+Result<bool> Checkpointer::restore(TrainingState& state) {
   MUSTER_ASSIGN(checkpoint::LoadOutcome outcome, store_.load_latest());
   for (const checkpoint::Quarantined& bad : outcome.quarantined) {
     events_.emit(
         {{"event", contract::event::kCheckpointQuarantined}, {"path", bad.path}, {"reason", bad.reason}});
   }
-  if (!outcome.checkpoint && !outcome.quarantined.empty()) {
-    // Starting over by itself would hide that finished work is at stake.
+  if (outcome.lost) {
+    // Starting over by itself would hide that finished work is at stake, however often it is tried.
     return fail(
         ErrorCode::kCorrupt,
-        "every checkpoint is damaged; the newest is now {} ({}). Put a sound one back, or run again to start "
-        "from the beginning",
-        outcome.quarantined[0].path, outcome.quarantined[0].reason);
+        "every checkpoint is damaged; the newest is now {} ({}). Put a sound one back, start another run "
+        "(`muster run --new`), or remove {} to begin this one anew",
+        outcome.lost->path, outcome.lost->reason,
+        std::filesystem::path(outcome.lost->path).parent_path().string());
   }
   if (!outcome.checkpoint) return false;
   checkpoint::LoadedCheckpoint& loaded = *outcome.checkpoint;
@@ -99,8 +121,9 @@ Result<bool> Checkpointer::restore(const std::vector<NamedTensor>& tensors, Trai
   }
   MUSTER_TRY(check_configuration(stored.at("configuration")));
   MUSTER_ASSIGN(state, training_state_from_json(stored.at("training")));
-  for (const NamedTensor& tensor : tensors) MUSTER_TRY(load_tensor(loaded, tensor));
+  for (const NamedTensor& tensor : tensors_) MUSTER_TRY(load_tensor(loaded, tensor));
   report_changes(stored);
+  last_path_ = loaded.path();
   events_.emit({{"event", contract::event::kResumed},
                 {"step", state.step},
                 {"epoch", state.epoch},
@@ -109,32 +132,160 @@ Result<bool> Checkpointer::restore(const std::vector<NamedTensor>& tensors, Trai
   return true;
 }
 
-Status Checkpointer::save(const std::vector<NamedTensor>& tensors, const TrainingState& state,
-                          std::optional<double> metric) {
-  const auto slices = slices_of_rank(tensors, context_.rank, context_.world_size);
+bool Checkpointer::asks_for_save() const {
+  const bool is_time =
+      context_.rank == 0 && policy_.every.count() > 0 && Clock::now() - last_begin_ >= policy_.every;
+  return is_time || !requested_.empty();
+}
+
+Status Checkpointer::after_step(const SavePoint& point, bool asked, bool some_rank_busy) {
+  due_ = due_ || asked || point.is_best ||
+         (policy_.every_steps > 0 && point.state.step % policy_.every_steps == 0);
+  if (store_.saving()) {
+    ++steps_meanwhile_;
+    if (point.is_best) {
+      MUSTER_TRY(tolerate(finish()));
+    } else if (some_rank_busy) {
+      report_slowness();
+    } else {
+      MUSTER_TRY(tolerate(advance()));
+    }
+  }
+  if (!due_ || store_.saving()) return {};
+  due_ = false;
+  return tolerate(policy_.background ? begin(point) : save_and_wait(point));
+}
+
+Status Checkpointer::save_last(const SavePoint& point, bool persistent) {
+  // The pauses, not a clock, say when it is enough: all ranks make the same number of tries.
+  milliseconds paused{0};
+  for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    if (store_.saving()) MUSTER_TRY(tolerate(finish()));
+    const Status saved = save_and_wait(point);
+    if (saved) return {};
+    if (!tolerable(saved.error())) return saved;
+    const bool stuck = store_.saving();  // it was waited for as long as one may
+    if (!persistent || stuck || paused + pause > policy_.timeout) {
+      return not_stored(point.state.step, saved.error());
+    }
+    report_failure(saved.error(), pause);
+    std::this_thread::sleep_for(pause);
+    paused += pause;
+  }
+}
+
+Status Checkpointer::begin(const SavePoint& point) {
+  if (store_.saving()) return fail(ErrorCode::kDeadlineExceeded, "the save of step {} does not end", step_);
+  const auto began = Clock::now();
+  last_begin_ = began;
+  step_ = point.state.step;
+  steps_meanwhile_ = 0;
+  requests_ = requested_.take();
+  slowness_told_ = false;
+  const auto slices = slices_of_rank(tensors_, context_.rank, context_.world_size);
   checkpoint::SaveRequest request;
-  request.step = state.step;
-  request.state = {{"training", to_json(state)},
+  request.step = step_;
+  request.state = {{"training", to_json(point.state)},
                    {"configuration", context_.configuration},
                    {"code", context_.code},
                    {"world_size", context_.world_size}};
-  request.metric = metric;
+  request.metric = point.metric;
   request.slices = slices;
   request.generation = context_.generation;
-  const Result<checkpoint::SaveReport> report = store_.save(request);
-  if (!report) {
-    events_.emit({{"event", contract::event::kCheckpointFailed},
-                  {"step", state.step},
-                  {"reason", report.error().message}});
-    return tl::unexpected<Error>(report.error());
-  }
-  events_.emit({{"event", contract::event::kCheckpoint},
-                {"step", state.step},
-                {"path", report->path},
-                {"bytes", report->bytes},
-                {"seconds", report->seconds},
-                {"warnings", report->warnings}});
+  MUSTER_TRY(store_.begin_save(request));
+  held_up_ = Clock::now() - began;
+  events_.emit({{"event", contract::event::kCheckpointBegun}, {"step", step_}});
   return {};
+}
+
+Status Checkpointer::advance() {
+  const auto began = Clock::now();
+  MUSTER_ASSIGN(const auto report, store_.advance());
+  held_up_ += Clock::now() - began;
+  if (report) report_success(*report);
+  return {};
+}
+
+Status Checkpointer::finish() {
+  const auto began = Clock::now();
+  MUSTER_ASSIGN(const auto report, store_.finish_save(policy_.timeout));
+  held_up_ += Clock::now() - began;
+  report_success(report);
+  return {};
+}
+
+Status Checkpointer::save_and_wait(const SavePoint& point) {
+  MUSTER_TRY(begin(point));
+  return finish();
+}
+
+// The disk may be full, or slow: the next save may work.
+bool Checkpointer::tolerable(const Error& error) const {
+  const bool still_saving = error.code == ErrorCode::kDeadlineExceeded && store_.saving();
+  return error.code == ErrorCode::kIo || error.code == ErrorCode::kNoSpace || still_saving;
+}
+
+Status Checkpointer::tolerate(const Status& outcome) {
+  if (outcome) return {};
+  report_failure(outcome.error(), std::nullopt);
+  return tolerable(outcome.error()) ? Status() : outcome;
+}
+
+tl::unexpected<Error> Checkpointer::not_stored(std::int64_t step, const Error& error) {
+  report_failure(error, std::nullopt);
+  const std::string last =
+      last_path_.empty() ? "there is no checkpoint" : fmt::format("the last checkpoint is {}", last_path_);
+  return fail(ErrorCode::kNotStored, "the state after step {} could not be stored: {}; {}", step,
+              error.message, last);
+}
+
+void Checkpointer::report_success(const checkpoint::SaveReport& report) {
+  last_path_ = report.path;
+  events_.emit({{"event", contract::event::kCheckpoint},
+                {"step", step_},
+                {"path", report.path},
+                {"bytes", report.bytes},
+                {"seconds", report.seconds},
+                {"held_up_seconds", seconds_of(held_up_)},
+                {"steps_meanwhile", steps_meanwhile_},
+                {"requests", std::exchange(requests_, {})},
+                {"warnings", report.warnings}});
+  learn_duration(report.seconds);
+}
+
+void Checkpointer::report_failure(const Error& error, std::optional<milliseconds> retry_in) {
+  json event = {{"event", contract::event::kCheckpointFailed}, {"step", step_}, {"reason", error.message}};
+  event["requests"] = std::exchange(requests_, {});
+  if (retry_in) event["retry_seconds"] = seconds_of(*retry_in);
+  events_.emit(event);
+}
+
+void Checkpointer::learn_duration(double save_s) {
+  if (policy_.expected_mtbf.count() <= 0) return;
+  save_s_ = save_s_ > 0 ? (save_s_ + save_s) / 2 : save_s;
+  const double mtbf_s = policy_.expected_mtbf.count();
+  const double interval_s = checkpoint::advised_interval_s(save_s_, mtbf_s);
+  if (policy_.automatic) policy_.every = std::chrono::duration<double>(interval_s);
+  const double change = interval_s / advised_interval_s_;  // infinite at first
+  if (change < kNoteworthyChange && change > 1 / kNoteworthyChange) return;
+  advised_interval_s_ = interval_s;
+  events_.emit(
+      {{"event", contract::event::kCheckpointAdvice},
+       {"interval_seconds", interval_s},
+       {"save_seconds", save_s_},
+       {"mtbf_seconds", mtbf_s},
+       {"automatic", policy_.automatic},
+       {"text", fmt::format("a save takes {:.3g} s; with a failure every {:.0f} s, a save every "
+                            "{:.0f} s loses the least time (Young, Daly){}",
+                            save_s_, mtbf_s, interval_s, policy_.automatic ? ", so that is done" : "")}});
+}
+
+void Checkpointer::report_slowness() {
+  const auto elapsed = Clock::now() - last_begin_;
+  if (slowness_told_ || elapsed < policy_.timeout) return;
+  slowness_told_ = true;
+  events_.emit(
+      {{"event", contract::event::kCheckpointSlow}, {"step", step_}, {"seconds", seconds_of(elapsed)}});
 }
 
 }  // namespace muster

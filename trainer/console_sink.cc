@@ -35,7 +35,10 @@ std::string console_line(const json& event) {
   }
   if (kind == name::kCheckpoint)
     return fmt::format("checkpoint {} ({} bytes, {} s)", f("path"), f("bytes"), f("seconds"));
-  if (kind == name::kSamples) return "";
+  if (kind == name::kCheckpointFailed)
+    return fmt::format("the checkpoint of step {} is not stored: {}", f("step"), f("reason"));
+  if (kind == name::kCheckpointAdvice) return f("text");
+  if (kind == name::kSamples || kind == name::kCheckpointBegun) return "";
   return event.dump();
 }
 

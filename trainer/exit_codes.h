@@ -19,6 +19,8 @@ inline int exit_code_of(const Error& error) {
     case ErrorCode::kPeerLost:
     case ErrorCode::kAborted:
       return contract::kExitRetry;
+    case ErrorCode::kNotStored:
+      return contract::kExitNotStored;
     case ErrorCode::kIo:
     case ErrorCode::kNoSpace:
     case ErrorCode::kInternal:

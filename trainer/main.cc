@@ -77,6 +77,7 @@ Result<std::int32_t> attempt_from_environment() {
 
 // Everything one rank needs, in the order in which it must be taken down.
 struct Rank {
+  muster::RequestedSaves requested_saves;
   std::unique_ptr<muster::MpiSession> session;
   std::unique_ptr<muster::EventChannel> channel;  // null: nobody listens
   muster::ConsoleSink console;
@@ -91,6 +92,11 @@ struct Rank {
 Status connect_events(Rank& rank) {
   MUSTER_ASSIGN(rank.channel, muster::connect_from_environment(rank.session->rank(), rank.session->size(),
                                                                "muster-train", muster::Deadline::after(30s)));
+  if (rank.channel) {
+    rank.channel->on_request([&requested = rank.requested_saves](const nlohmann::json& request) {
+      if (request.value("event", "") == contract::event::kSave) requested.add(request.value("request", ""));
+    });
+  }
   std::vector<muster::EventSink*> sinks;
   if (rank.channel) sinks.push_back(rank.channel.get());
   if (rank.session->rank() == 0) sinks.push_back(&rank.console);
@@ -149,7 +155,7 @@ Result<muster::TrainOutcome> start_and_train(Rank& rank, const muster::TrainerOp
   return muster::train(options,
                        {*rank.communicator, *rank.device,
                         [&] { return muster::data::load_datasets(options.dataset, options.data_path); },
-                        rank.store.get(), *rank.events, stop_signal});
+                        rank.store.get(), *rank.events, stop_signal, rank.requested_saves});
 }
 
 void flush_events(Rank& rank) {

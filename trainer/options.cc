@@ -27,6 +27,7 @@ struct RawOptions {
   std::int64_t steps = -1;
   std::int64_t collective_timeout_ms = 600000;
   std::int64_t peer_timeout_ms = 10000;
+  std::int64_t checkpoint_timeout_ms = 600000;
 };
 
 po::options_description describe(RawOptions& raw) {
@@ -76,7 +77,14 @@ po::options_description describe(RawOptions& raw) {
        "folder of checkpoints (default: $MUSTER_CHECKPOINT_DIR)")                          //
       ("checkpoint-every-steps", value(v.checkpoint_every_steps), "0: never by count")     //
       ("checkpoint-every-seconds", value(v.checkpoint_every_seconds), "0: never by time")  //
-      ("keep-last", value(v.keep_last), "checkpoints kept")                                //
+      ("checkpoint-automatic", value(v.checkpoint_automatic),
+       "save as often as is worth while (by time); needs --expected-mtbf-seconds")  //
+      ("expected-mtbf-seconds", value(v.expected_mtbf_seconds),
+       "mean time between failures, for advice on how often to save; 0: not known")  //
+      ("checkpoint-background", value(v.checkpoint_background),
+       "save while training goes on; 0: training waits")                                            //
+      ("checkpoint-timeout-ms", value(raw.checkpoint_timeout_ms), "longest wait for a checkpoint")  //
+      ("keep-last", value(v.keep_last), "checkpoints kept")                                         //
       ("keep-best", value(v.keep_best), "also keep the one with the best accuracy");
   po::options_description general("General");
   general.add_options()                                        //
@@ -164,6 +172,11 @@ void apply_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
   rules.range<std::int64_t>("log-every-steps", v.log_every_steps, 1, kMany);
   rules.range<std::int64_t>("checkpoint-every-steps", v.checkpoint_every_steps, 0, kMany);
   rules.range<std::int64_t>("checkpoint-every-seconds", v.checkpoint_every_seconds, 0, kMany);
+  rules.range<std::int64_t>("expected-mtbf-seconds", v.expected_mtbf_seconds, 0, kMany);
+  rules.require(!v.checkpoint_automatic || (v.expected_mtbf_seconds > 0 && v.checkpoint_every_seconds > 0),
+                "--checkpoint-automatic 1 needs --expected-mtbf-seconds, and --checkpoint-every-seconds to "
+                "begin with");
+  rules.range<std::int64_t>("checkpoint-timeout-ms", raw.checkpoint_timeout_ms, 1, kMany);
   rules.range("keep-last", v.keep_last, 1, 1'000'000);
 }
 
@@ -200,6 +213,7 @@ Result<ParsedOptions> parse_trainer_options(int argc, const char* const* argv) {
   if (raw.steps != -1) options.steps = raw.steps;
   options.collective_timeout = std::chrono::milliseconds(raw.collective_timeout_ms);
   options.peer_timeout = std::chrono::milliseconds(raw.peer_timeout_ms);
+  options.checkpoint_timeout = std::chrono::milliseconds(raw.checkpoint_timeout_ms);
   parsed.options = options;
   return parsed;
 }
@@ -245,6 +259,10 @@ nlohmann::json to_json(const TrainerOptions& o) {
       {"checkpoint_dir", o.checkpoint_dir},
       {"checkpoint_every_steps", o.checkpoint_every_steps},
       {"checkpoint_every_seconds", o.checkpoint_every_seconds},
+      {"checkpoint_automatic", o.checkpoint_automatic},
+      {"expected_mtbf_seconds", o.expected_mtbf_seconds},
+      {"checkpoint_background", o.checkpoint_background},
+      {"checkpoint_timeout_ms", o.checkpoint_timeout.count()},
       {"keep_last", o.keep_last},
       {"keep_best", o.keep_best},
   };

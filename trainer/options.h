@@ -53,6 +53,10 @@ struct TrainerOptions {
   std::string checkpoint_dir;                 // empty: no checkpoints
   std::int64_t checkpoint_every_steps = 0;    // 0: never by count
   std::int64_t checkpoint_every_seconds = 0;  // 0: never by time
+  bool checkpoint_automatic = false;          // the interval follows from how long a save takes
+  std::int64_t expected_mtbf_seconds = 0;     // 0: not known
+  bool checkpoint_background = true;
+  std::chrono::milliseconds checkpoint_timeout{600000};  // of one wait for a save
   int keep_last = 2;
   bool keep_best = true;
 };

@@ -10,12 +10,12 @@ namespace {
 constexpr std::int32_t kTotalsBucket = -1;
 constexpr std::int32_t kEvaluationBucket = -2;
 
-// Leaves of the tree of totals: loss_sum, correct, samples, stop, save.
-constexpr std::size_t kTotals = 5;
+// Leaves of the tree of totals: loss_sum, correct, samples, stop, save, saving.
+constexpr std::size_t kTotals = 6;
 using Leaf = std::array<double, kTotals>;
 
 Leaf leaf_of(const models::ShardResult& result) {
-  return {result.loss_sum, static_cast<double>(result.correct), static_cast<double>(result.samples), 0, 0};
+  return {result.loss_sum, static_cast<double>(result.correct), static_cast<double>(result.samples), 0, 0, 0};
 }
 
 }  // namespace
@@ -67,6 +67,7 @@ Result<BatchTotals> ShardRunner::train_batch(const data::Dataset& data, data::Ba
     if (shard == range_.begin) {
       leaf[3] = requests.stop ? 1 : 0;
       leaf[4] = requests.save ? 1 : 0;
+      leaf[5] = requests.saving ? 1 : 0;
     }
     totals_.add(leaf);
   }
@@ -107,7 +108,7 @@ Result<BatchTotals> ShardRunner::reduce_totals(std::int64_t step, std::int32_t b
                  .all_reduce_shards(totals_.partials(), num_shards_, sums.data(), sums.size(),
                                     comm::DType::kFloat64, options)
                  ->wait());
-  return BatchTotals{sums[0], sums[1], sums[2], sums[3] > 0, sums[4] > 0};
+  return BatchTotals{sums[0], sums[1], sums[2], sums[3] > 0, sums[4] > 0, sums[5] > 0};
 }
 
 }  // namespace muster

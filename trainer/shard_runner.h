@@ -26,10 +26,11 @@ struct BatchPosition {
   std::int64_t rng_counter = 0;
 };
 
-// What this rank asks of all of them; decided together, at the same step.
+// What this rank tells all of them; decided together, at the same step.
 struct Requests {
   bool stop = false;
   bool save = false;
+  bool saving = false;  // its thread is busy with the save in flight
 };
 
 // Totals over all shards, the same on every rank.
@@ -39,6 +40,7 @@ struct BatchTotals {
   double samples = 0;
   bool stop = false;  // some rank asked
   bool save = false;
+  bool saving = false;  // some rank is
 };
 
 class ShardRunner {

@@ -120,8 +120,16 @@ class TrainLoop {
     context.configuration = to_json(options_);
     context.configuration["data"] = data_.train->fingerprint();
     context.code = code_identity(parts_.device);
-    checkpointer_ = std::make_unique<Checkpointer>(*parts_.store, leader_, std::move(context));
-    MUSTER_ASSIGN(const bool resumed, checkpointer_->restore(replica_->saved_tensors(), state_));
+    SavePolicy policy;
+    policy.every_steps = options_.checkpoint_every_steps;
+    policy.every = std::chrono::seconds(options_.checkpoint_every_seconds);
+    policy.background = options_.checkpoint_background;
+    policy.timeout = options_.checkpoint_timeout;
+    policy.expected_mtbf = std::chrono::seconds(options_.expected_mtbf_seconds);
+    policy.automatic = options_.checkpoint_automatic;
+    checkpointer_ = std::make_unique<Checkpointer>(*parts_.store, leader_, parts_.requested_saves,
+                                                   std::move(context), replica_->saved_tensors(), policy);
+    MUSTER_ASSIGN(const bool resumed, checkpointer_->restore(state_));
     if (resumed) replica_->optimizer().set_step_count(state_.optimizer_step);
     return {};
   }
@@ -133,7 +141,8 @@ class TrainLoop {
     const BatchPosition position{state_.step, state_.epoch, state_.batch_in_epoch, state_.rng_seed,
                                  state_.rng_counter};
     if (options_.log_samples) log_samples();
-    const Requests requests{parts_.stop_signal.load() != 0, save_is_due_by_time()};
+    const Requests requests{parts_.stop_signal.load() != 0, checkpointer_ && checkpointer_->asks_for_save(),
+                            checkpointer_ && checkpointer_->busy()};
     MUSTER_ASSIGN(const BatchTotals totals,
                   runner_->train_batch(*data_.train, *schedule_, position, requests));
     MUSTER_TRY(apply(totals));
@@ -150,13 +159,13 @@ class TrainLoop {
       is_best = !state_.best_accuracy || *accuracy_ > *state_.best_accuracy;
       if (is_best) state_.best_accuracy = accuracy_;
     }
-    const bool due = totals.save || (options_.checkpoint_every_steps > 0 &&
-                                     state_.step % options_.checkpoint_every_steps == 0);
-    if (stop || finished) {
-      MUSTER_TRY(agree_here(save(evaluate_now)));  // nothing may be lost now: a failure is the run's failure
-    } else if (due || (is_best && options_.keep_best)) {
-      if (const Status saved = save(evaluate_now); !saved && !is_storage_failure(saved.error()))
-        return fail_with(saved);
+    if (checkpointer_) {
+      const SavePoint point{state_, evaluate_now ? accuracy_ : std::nullopt, is_best && options_.keep_best};
+      if (stop || finished) {
+        MUSTER_TRY(agree_here(checkpointer_->save_last(point, finished)));
+      } else {
+        MUSTER_TRY(checkpointer_->after_step(point, totals.save, totals.saving));
+      }
     }
     if (stop) leader_.emit({{"event", event::kStopSeen}, {"step", state_.step}});
     return stop;
@@ -204,24 +213,6 @@ class TrainLoop {
   // ---- Around a step
   // ---------------------------------------------------------------------------------------
 
-  bool save_is_due_by_time() const {
-    return options_.checkpoint_every_seconds > 0 && parts_.communicator.rank() == 0 &&
-           Clock::now() - last_save_ >= std::chrono::seconds(options_.checkpoint_every_seconds);
-  }
-
-  Status save(bool evaluated_now) {
-    last_save_ = Clock::now();
-    if (!checkpointer_) return {};
-    return checkpointer_->save(replica_->saved_tensors(), state_, evaluated_now ? accuracy_ : std::nullopt);
-  }
-
-  static bool is_storage_failure(const Error& error) {
-    return error.code == ErrorCode::kIo || error.code == ErrorCode::kNoSpace;
-  }
-  static tl::unexpected<Error> fail_with(const Status& status) {
-    return tl::unexpected<Error>(status.error());
-  }
-
   Status evaluate() {
     MUSTER_ASSIGN(const BatchTotals totals, runner_->evaluate(*data_.test, options_.batch_size, state_.step));
     loss_ = totals.loss_sum / totals.samples;
@@ -261,8 +252,6 @@ class TrainLoop {
 
   TrainOutcome outcome(bool stopped) const { return {stopped, state_.step, total_steps_, loss_, accuracy_}; }
 
-  using Clock = std::chrono::steady_clock;
-
   const TrainerOptions& options_;
   TrainerParts& parts_;
   NullSink nobody_;
@@ -276,7 +265,6 @@ class TrainLoop {
   std::unique_ptr<ShardRunner> runner_;
   std::unique_ptr<Checkpointer> checkpointer_;
   TrainingState state_;
-  Clock::time_point last_save_ = Clock::now();
   std::optional<double> loss_;
   std::optional<double> accuracy_;
   bool evaluated_ = false;  // loss_ and accuracy_ belong to the present parameters

@@ -18,6 +18,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/device/device.h"
 #include "trainer/options.h"
+#include "trainer/requested_saves.h"
 
 namespace muster {
 
@@ -29,6 +30,7 @@ struct TrainerParts {
   EventSink& events;                                     // every rank's
   // Not zero once somebody asked this rank to stop: the signal's number.
   const std::atomic<int>& stop_signal;
+  RequestedSaves& requested_saves;  // rank 0's are heeded
 };
 
 struct TrainOutcome {
@@ -40,8 +42,8 @@ struct TrainOutcome {
 };
 
 // Errors are the same on every rank as far as ranks can still be reached. kInvalidArgument, kNotFound,
-// kCorrupt: bad options or data; kPeerLost, kMismatch, kDeadlineExceeded, kAborted: see communicator.h; kIo,
-// kNoSpace: the last checkpoint could not be stored.
+// kCorrupt: bad options or data; kPeerLost, kMismatch, kDeadlineExceeded, kAborted: see communicator.h;
+// kNotStored: the last state could not be saved.
 Result<TrainOutcome> train(const TrainerOptions& options, TrainerParts parts);
 
 }  // namespace muster

@@ -1,4 +1,4 @@
-// muster checkpoint list|show|verify|hash DIR: looks at checkpoints by their manifests, without HDF5.
+// muster checkpoint list|show|verify|hash DIR looks at checkpoints by their manifests, without HDF5.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -78,6 +78,7 @@ Result<std::vector<Listed>> quarantined_in(const fs::path& directory) {
        !error && it != end; it.increment(error)) {
     std::string reason = read_text_file(it->path() / checkpoint::kReasonFile).value_or("no reason recorded");
     while (!reason.empty() && reason.back() == '\n') reason.pop_back();
+    for (std::size_t at = 0; (at = reason.find('\n', at)) != std::string::npos;) reason.replace(at, 1, "; ");
     const std::string name =
         fmt::format("{}/{}", checkpoint::kQuarantineDirectory, it->path().filename().string());
     found.push_back({name, "quarantined", std::move(reason), std::nullopt});
@@ -257,11 +258,13 @@ constexpr std::array kActions{Action{"list", list_checkpoints}, Action{"show", s
                               Action{"verify", verify_checkpoints}, Action{"hash", hash_checkpoint}};
 
 constexpr const char* kUsage =
-    "usage: muster checkpoint list|show|verify|hash DIR [--json]\n\n"
+    "usage: muster checkpoint list|show|verify|hash DIR [--json]\n"
+    "       muster checkpoint now RUN [--timeout T] [--json]\n\n"
     "  list    the checkpoints, damaged and quarantined ones too\n"
     "  show    tensors and training state of one\n"
     "  verify  reads every byte and names what is missing, truncated or damaged\n"
-    "  hash    SHA-256 over parameters and optimizer state, whatever the number of ranks that wrote them\n\n"
+    "  hash    SHA-256 over parameters and optimizer state, whatever the number of ranks that wrote them\n"
+    "  now     asks a run that is going on to save, and waits for it; `muster checkpoint now --help`\n\n"
     "DIR: a checkpoint (…/step-000000000100), a directory of checkpoints, a run directory, a run id or a "
     "task\n"
     "name. show and hash take the newest committed checkpoint unless DIR is one; verify takes all.\n"
@@ -270,6 +273,9 @@ constexpr const char* kUsage =
 }  // namespace
 
 int checkpoint(const Arguments& arguments) {
+  if (!arguments.empty() && arguments.front() == "now") {
+    return checkpoint_now(Arguments(arguments.begin() + 1, arguments.end()));
+  }
   po::options_description options("Options");
   options.add_options()("json", "print JSON");
   const ParsedLine line = parse_command_line({kUsage, options, "ACTION DIR", 2}, arguments);

@@ -62,6 +62,7 @@ int exit_code_of(ErrorCode code) {
       return contract::kMusterVerifyFailed;
     case ErrorCode::kIo:
     case ErrorCode::kNoSpace:
+    case ErrorCode::kNotStored:
       return contract::kMusterIo;
     case ErrorCode::kAlreadyExists:
     case ErrorCode::kDeadlineExceeded:

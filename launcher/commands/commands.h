@@ -19,5 +19,6 @@ int status(const Arguments& arguments);
 int logs(const Arguments& arguments);
 int rm(const Arguments& arguments);
 int checkpoint(const Arguments& arguments);
+int checkpoint_now(const Arguments& arguments);  // `checkpoint now`, without these two words
 
 }  // namespace muster::commands

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -105,31 +106,52 @@ struct Resumptions {
   int from_the_start = 0;
 };
 
-// Each resumption went on from the last committed checkpoint, and redid no more than an interval.
+// What the journal tells about saves, by rank 0's events alone: they come in order, so that a save that began
+// before a step is known if the step is. (Another rank is at most one step further.)
+struct SavesSeen {
+  std::int64_t committed = 0;
+  std::int64_t begun = 0;                                // the save begun last
+  std::map<std::int64_t, std::int64_t> steps_meanwhile;  // by saved step: how many steps were done meanwhile
+};
+
+// Each resumption went on from the last committed checkpoint. Steps that are redone: up to an interval, and
+// those that were done while the save in flight was written. (A save that takes longer than an interval
+// delays the next.)
 Resumptions check_resumptions(const std::vector<json>& events) {
   Resumptions counted;
-  std::int64_t committed = 0;
+  SavesSeen saves;
   std::int64_t reached = -1;  // the last step begun by the attempt before
   bool resumed = false;
   int attempt = 0;
   for (const json& e : events) {
     const std::string name = e.at("event");
+    const auto step = e.value("step", std::int64_t{0});
     if (name == event::kAttemptStarted) {
-      if (attempt > 0 && !resumed && committed == 0) ++counted.from_the_start;
+      if (attempt > 0 && !resumed && saves.committed == 0) ++counted.from_the_start;
       ++attempt;
       resumed = false;
     }
-    if (name == event::kCheckpoint) committed = std::max(committed, e.at("step").get<std::int64_t>());
+    if (name == event::kCheckpointBegun) saves.begun = step;
+    if (name == event::kCheckpoint) {
+      saves.committed = std::max(saves.committed, step);
+      saves.steps_meanwhile[step] = e.at("steps_meanwhile").get<std::int64_t>();
+    }
     if (name == event::kResumed) {
       resumed = true;
-      const auto step = e.at("step").get<std::int64_t>();
       EXPECT_GT(step, 0);
-      EXPECT_GE(step, committed) << "a committed checkpoint was not used";
-      EXPECT_LE(reached + 1 - step, kCheckpointInterval) << "more was redone than an interval";
+      EXPECT_GE(step, saves.committed) << "a committed checkpoint was not used";
+      // In flight when it was killed: a later save, or this one, if the kill came before training heard of
+      // its end.
+      const bool heard_of = saves.steps_meanwhile.contains(step);
+      const bool in_flight = saves.begun > step || !heard_of;
+      const std::int64_t until = in_flight ? saves.begun : reached + 1;
+      const std::int64_t delay = heard_of ? saves.steps_meanwhile[step] : 0;
+      EXPECT_LE(until - step, std::max(kCheckpointInterval, delay)) << "more was redone than an interval";
       ++counted.after_a_checkpoint;
       reached = -1;
+      saves.begun = step;
     }
-    if (name == event::kSamples) reached = std::max(reached, e.at("step").get<std::int64_t>());
+    if (name == event::kSamples && e.at("rank") == 0) reached = std::max(reached, step);
   }
   return counted;
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "common/checkpoint/hash.h"
@@ -76,6 +77,17 @@ TEST_F(CheckpointCommandTest, ListsWhatIsThereInAnyState) {
   EXPECT_THAT(listed[1].at("note").get<std::string>(), HasSubstr("rank-00001.h5 is 10 bytes long"));
 }
 
+// A reason of several lines once broke the table.
+TEST_F(CheckpointCommandTest, ListsEachQuarantinedOneOnALine) {
+  damage("step-000000000020");
+  fs::resize_file(step("step-000000000020") / "rank-00000.h5", 11);
+  EXPECT_EQ(testing::load_sample(setup_)->step, 10);
+  const auto result = muster("list", setup_.directory);
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 3) << result.output;
+  EXPECT_THAT(result.output,
+              ContainsRegex("quarantined: rank-0000[01].h5 is 1[01] bytes .*; rank-0000[01].h5"));
+}
+
 TEST_F(CheckpointCommandTest, ShowsTensorsAndState) {
   const auto newest = muster("show", setup_.directory);
   EXPECT_EQ(newest.exit_code, contract::kMusterOk) << newest.errors;
@@ -147,6 +159,8 @@ TEST_F(CheckpointCommandTest, AWrongCommandLineIsAUsageError) {
                            std::vector<std::string>{program, "checkpoint", "list"},
                            std::vector<std::string>{program, "checkpoint", "lost", "."},
                            std::vector<std::string>{program, "checkpoint", "list", ".", "."},
+                           std::vector<std::string>{program, "checkpoint", "now"},
+                           std::vector<std::string>{program, "checkpoint", "now", "--timeuot", "1s", "x"},
                            std::vector<std::string>{program, "checkpoint", "list", ".", "--jason"}}) {
     const auto result = testing::run_command(argv);
     EXPECT_EQ(result.exit_code, contract::kMusterUsage) << argv.back();

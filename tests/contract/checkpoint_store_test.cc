@@ -53,7 +53,7 @@ class CheckpointStoreTest : public ::testing::TestWithParam<testing::StoreKind> 
       change(group, request, share);
       request.slices = share.slices();
       MUSTER_ASSIGN(const auto store, fixture_->open(group, retention_, request.generation));
-      return store->save(request);
+      return save_and_wait(*store, request, std::chrono::minutes(1));
     });
   }
 
@@ -160,7 +160,7 @@ TEST_P(CheckpointStoreTest, EveryBitPatternSurvives) {
     request.state = nlohmann::json::object();
     request.slices = std::span(&slice, 1);
     request.generation = 1;
-    EXPECT_TRUE((*store)->save(request));
+    EXPECT_TRUE(save_and_wait(**store, request, std::chrono::minutes(1)));
     auto outcome = (*store)->load_latest();
     std::vector<float> read(values.size());
     EXPECT_TRUE(outcome->checkpoint->read_rows("parameters/bits", 0, 9, read.data()));
@@ -229,6 +229,52 @@ TEST_P(CheckpointStoreTest, ADamagedOneIsPutAsideAndTheOneBeforeIsTaken) {
   fixture_->damage_newest();
   EXPECT_EQ(load_and_check(2, &quarantined), -1);
   EXPECT_EQ(quarantined.size(), 1U);
+}
+
+TEST_P(CheckpointStoreTest, WhenNoneIsLeftTheLostOneIsNamedEachTime) {
+  const auto lost = [&] {
+    return on_ranks(2, [&](const Group& group) {
+      auto store = fixture_->open(group, retention_, 1);
+      auto outcome = (*store)->load_latest();
+      EXPECT_TRUE(outcome) << outcome.error().message;
+      return outcome ? outcome->lost : std::nullopt;
+    });
+  };
+  for (const auto& on_rank : lost()) EXPECT_FALSE(on_rank);
+  for (const std::int64_t step : {1, 2}) ASSERT_TRUE(save(2, step).front());
+  fixture_->damage_newest();
+  for (const auto& on_rank : lost()) EXPECT_FALSE(on_rank) << "step 1 is sound";
+  fixture_->damage_newest();
+  for (int time = 0; time < 2; ++time) {
+    for (const auto& on_rank : lost()) {
+      ASSERT_TRUE(on_rank);
+      EXPECT_THAT(on_rank->path, HasSubstr("step-000000000002"));
+      EXPECT_THAT(on_rank->reason, HasSubstr("rank-00000.h5 is damaged"));
+    }
+  }
+}
+
+TEST_P(CheckpointStoreTest, WhatIsSavedIsWhatWasThereWhenTheSaveBegan) {
+  const auto outcomes = on_ranks(3, [&](const Group& group) -> Result<SaveReport> {
+    SampleShare share(tensors_, 4, group.rank, group.size);
+    SaveRequest request;
+    request.step = 4;
+    request.state = sample_state(4);
+    request.generation = 1;
+    request.slices = share.slices();
+    MUSTER_ASSIGN(const auto store, fixture_->open(group, retention_, 1));
+    EXPECT_FALSE(store->saving());
+    MUSTER_TRY(store->begin_save(request));
+    EXPECT_TRUE(store->saving());
+    request.state.clear();
+    share = SampleShare(tensors_, 5, group.rank, group.size);  // the memory is used again
+    auto report = store->finish_save(std::chrono::minutes(1));
+    EXPECT_FALSE(store->saving());
+    EXPECT_FALSE(store->busy());
+    return report;
+  });
+  for (const auto& outcome : outcomes) ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(load_and_check(2), 4);
 }
 
 TEST_P(CheckpointStoreTest, AnOlderAttemptMayNotWriteAnyMore) {

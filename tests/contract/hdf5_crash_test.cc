@@ -144,25 +144,41 @@ TEST_P(CrashTest, TheFirstCheckpointSurvivesAPowerLossWithItsDirectories) {
 }
 
 TEST_P(CrashTest, AnErrorAtAnyCallIsEverybodysOrAWarningAndKeepsTheOldCheckpoint) {
-  int warned = 0;
-  for_each_call(FaultyFileOps::Mode::kErrorOnce, EIO,
-                [&](const StoreSetup& setup, FaultyFileOps& ops, const auto& outcomes) {
-                  if (all_ok(outcomes)) {
-                    // Either untouched, or the fault hit the clean-up after the commit and was reported.
-                    if (!outcomes.front()->warnings.empty()) ++warned;
-                    expect_recovery(setup, {2});
-                    return;
-                  }
-                  EXPECT_GT(ops.calls(), 0);
-                  for (const auto& outcome : outcomes) {
-                    ASSERT_FALSE(outcome);
-                    EXPECT_EQ(outcome.error().message, outcomes.front().error().message);
-                    EXPECT_EQ(outcome.error().code, ErrorCode::kIo) << outcome.error().message;
-                    EXPECT_THAT(outcome.error().message, HasSubstr("Input/output error"));
-                  }
-                  expect_recovery(setup, {1});
-                });
-  EXPECT_GE(warned, 5);  // removing step 1: marker, directory fsync, its files, the directory itself
+  for (const int error_number : {EIO, EDQUOT}) {
+    if (GetParam() > 1 && error_number != EIO) continue;  // one rank shows these as well
+    SCOPED_TRACE(errno_text(error_number));
+    int warned = 0;
+    for_each_call(FaultyFileOps::Mode::kErrorOnce, error_number,
+                  [&](const StoreSetup& setup, FaultyFileOps& ops, const auto& outcomes) {
+                    if (all_ok(outcomes)) {
+                      // Either untouched, or the fault hit the clean-up after the commit and was reported.
+                      if (!outcomes.front()->warnings.empty()) ++warned;
+                      expect_recovery(setup, {2});
+                      return;
+                    }
+                    EXPECT_GT(ops.calls(), 0);
+                    for (const auto& outcome : outcomes) {
+                      ASSERT_FALSE(outcome);
+                      EXPECT_EQ(outcome.error().message, outcomes.front().error().message);
+                      EXPECT_EQ(outcome.error().code, error_code_of_errno(error_number))
+                          << outcome.error().message;
+                      EXPECT_THAT(outcome.error().message, HasSubstr(errno_text(error_number)));
+                    }
+                    expect_recovery(setup, {1});
+                  });
+    EXPECT_GE(warned, 5);  // removing step 1: marker, directory fsync, its files, the directory itself
+  }
+}
+
+TEST_P(CrashTest, InterruptedCallsAndShortWritesAreGoneOnWith) {
+  if (GetParam() > 1) return;  // one rank shows it
+  for (const auto mode : {FaultyFileOps::Mode::kErrorOnce, FaultyFileOps::Mode::kShortWrite}) {
+    for_each_call(mode, EINTR, [&](const StoreSetup& setup, FaultyFileOps&, const auto& outcomes) {
+      ASSERT_TRUE(all_ok(outcomes)) << outcomes.front().error().message;
+      EXPECT_THAT(outcomes.front()->warnings, IsEmpty());
+      expect_recovery(setup, {2});
+    });
+  }
 }
 
 TEST_P(CrashTest, AFullDiskKeepsTheOldCheckpoint) {

@@ -282,12 +282,11 @@ TEST_F(Hdf5DamageTest, ADamagedFenceIsAnErrorThatSaysWhatToDo) {
 TEST_F(Hdf5DamageTest, TooLittleSpaceIsSeenBeforeAnythingIsWritten) {
   testing::FaultyFileOps ops;
   setup_.ops = &ops;
-  setup_.free_bytes = [](const fs::path&) -> Result<std::int64_t> { return 1000; };
+  setup_.free_space = [](const fs::path&) -> Result<FreeSpace> { return FreeSpace{1000, "left"}; };
   const auto outcomes = save_sample(setup_, 3);
   ASSERT_FALSE(outcomes.back());
   EXPECT_EQ(outcomes.back().error().code, ErrorCode::kNoSpace);
-  EXPECT_THAT(outcomes.back().error().message,
-              HasSubstr("a checkpoint of 128 bytes does not fit: 1000 bytes are free"));
+  EXPECT_THAT(outcomes.back().error().message, HasSubstr("1000 bytes are left"));
   EXPECT_EQ(ops.calls(), 0);
   EXPECT_EQ(load_sample(setup_)->step, 2);
 }
@@ -325,7 +324,7 @@ class SeparateDirectoriesTest : public Hdf5DamageTest {
     request.slices = share.slices();
     request.generation = 1;
     MUSTER_ASSIGN(const auto store, testing::open_store(mine, group));
-    MUSTER_TRY(store->save(request));
+    MUSTER_TRY(save_and_wait(*store, request, std::chrono::minutes(1)));
     return {};
   }
 

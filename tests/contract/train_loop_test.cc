@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "common/run_contract.h"
+#include "tests/support/store_wrapper.h"
 #include "tests/support/training_fixture.h"
+#include "trainer/checkpoint/interval_advice.h"
 
 namespace muster {
 namespace {
@@ -18,7 +21,6 @@ using checkpoint::CheckpointStore;
 using checkpoint::LoadedCheckpoint;
 using checkpoint::LoadOutcome;
 using checkpoint::MemoryCheckpoints;
-using checkpoint::SaveReport;
 using checkpoint::SaveRequest;
 using nlohmann::json;
 using testing::demanding_options;
@@ -154,13 +156,12 @@ class ForgetfulCheckpoint final : public LoadedCheckpoint {
   json state_;
 };
 
-class ForgetfulStore final : public CheckpointStore {
+class ForgetfulStore final : public testing::StoreWrapper {
  public:
   ForgetfulStore(std::unique_ptr<CheckpointStore> inner, std::string item)
-      : inner_(std::move(inner)), item_(std::move(item)) {}
-  Result<SaveReport> save(const SaveRequest& request) override { return inner_->save(request); }
+      : StoreWrapper(std::move(inner)), item_(std::move(item)) {}
   Result<LoadOutcome> load_latest() override {
-    auto outcome = inner_->load_latest();
+    auto outcome = StoreWrapper::load_latest();
     if (outcome && outcome->checkpoint) {
       outcome->checkpoint = std::make_unique<ForgetfulCheckpoint>(std::move(outcome->checkpoint), item_);
     }
@@ -168,7 +169,6 @@ class ForgetfulStore final : public CheckpointStore {
   }
 
  private:
-  std::unique_ptr<CheckpointStore> inner_;
   std::string item_;
 };
 
@@ -194,18 +194,14 @@ INSTANTIATE_TEST_SUITE_P(TrainLoop, EachSavedItem,
 // -------------------------------------------------------------------------------------------------
 
 TEST(TrainLoop, ACheckpointThatLacksAnItemIsRefusedByAllRanks) {
-  class LackingStore final : public CheckpointStore {
+  class LackingStore final : public testing::StoreWrapper {
    public:
-    explicit LackingStore(std::unique_ptr<CheckpointStore> inner) : inner_(std::move(inner)) {}
-    Result<SaveReport> save(const SaveRequest& request) override {
+    using StoreWrapper::StoreWrapper;
+    Status begin_save(const SaveRequest& request) override {
       SaveRequest lacking = request;
       lacking.state.at("training").erase("optimizer_step");
-      return inner_->save(lacking);
+      return StoreWrapper::begin_save(lacking);
     }
-    Result<LoadOutcome> load_latest() override { return inner_->load_latest(); }
-
-   private:
-    std::unique_ptr<CheckpointStore> inner_;
   };
   const auto backing = std::make_shared<MemoryCheckpoints>();
   TrainingRun run = demanding_run(2);
@@ -242,13 +238,16 @@ TEST(TrainLoop, IfEveryCheckpointIsDamagedTheUserIsToldBeforeARunStartsOver) {
   ASSERT_EQ(backing->steps().size(), 1u);
   backing->damage_newest();
   TrainingRun again = demanding_run(2);
-  again.generation = 2;
-  for (const auto& outcome : run_training(again, backing).outcomes) {
-    ASSERT_FALSE(outcome);
-    EXPECT_EQ(outcome.error().code, ErrorCode::kCorrupt);
-    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("every checkpoint is damaged"));
+  // Each time: trying again is no decision.
+  for (again.generation = 2; again.generation <= 3; ++again.generation) {
+    for (const auto& outcome : run_training(again, backing).outcomes) {
+      ASSERT_FALSE(outcome);
+      EXPECT_EQ(outcome.error().code, ErrorCode::kCorrupt);
+      EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("every checkpoint is damaged"));
+      EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("muster run --new"));
+    }
   }
-  again.generation = 3;
+  backing->forget_quarantined();
   expect_completed(run_training(again, backing));
   EXPECT_EQ(newest_tensors(backing), undisturbed());
 }
@@ -321,19 +320,17 @@ TEST(TrainLoop, FewerShardsThanRanksIsAnError) {
 }
 
 // Refuses saves [first, last], counted from 1.
-class FullDisk final : public CheckpointStore {
+class FullDisk final : public testing::StoreWrapper {
  public:
   FullDisk(std::unique_ptr<CheckpointStore> inner, int first, int last)
-      : inner_(std::move(inner)), first_(first), last_(last) {}
-  Result<SaveReport> save(const SaveRequest& request) override {
+      : StoreWrapper(std::move(inner)), first_(first), last_(last) {}
+  Status begin_save(const SaveRequest& request) override {
     ++saves_;
     if (saves_ >= first_ && saves_ <= last_) return fail(ErrorCode::kNoSpace, "disk full");
-    return inner_->save(request);
+    return StoreWrapper::begin_save(request);
   }
-  Result<LoadOutcome> load_latest() override { return inner_->load_latest(); }
 
  private:
-  std::unique_ptr<CheckpointStore> inner_;
   int first_;
   int last_;
   int saves_ = 0;
@@ -351,10 +348,98 @@ TEST(TrainLoop, AFullDiskInMidRunIsReportedAndTrainingGoesOn) {
 
 TEST(TrainLoop, ALastCheckpointThatCannotBeStoredIsTheRunsFailure) {
   TrainingRun run = demanding_run(2);
-  run.decorate = [](auto store) { return std::make_unique<FullDisk>(std::move(store), 8, 1000); };
+  run.options.checkpoint_timeout = std::chrono::milliseconds(10);
+  run.decorate = [](auto store) { return std::make_unique<FullDisk>(std::move(store), 2, 1000); };
   for (const auto& outcome : run_training(run, std::make_shared<MemoryCheckpoints>()).outcomes) {
     ASSERT_FALSE(outcome);
-    EXPECT_EQ(outcome.error().code, ErrorCode::kNoSpace);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kNotStored);
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("the state after step 30 could not be stored"));
+    EXPECT_THAT(outcome.error().message,
+                ::testing::HasSubstr("disk full; the last checkpoint is memory:step-0000000000"));
+  }
+}
+
+TEST(TrainLoop, TheLastStateIsStoredAfterAllIfThereIsRoomInTime) {
+  auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.options.checkpoint_every_steps = 0;
+  run.decorate = [](auto store) { return std::make_unique<FullDisk>(std::move(store), 1, 1); };
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  const auto failures = result.events->named(event::kCheckpointFailed);
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].at("retry_seconds"), 1.0);
+  EXPECT_EQ(newest_tensors(backing), undisturbed());
+}
+
+// ---- When saves are made
+// -------------------------------------------------------------------------------
+
+TEST(TrainLoop, ARequestedSaveIsMadeAtOnceAndAnswersAllWhoAskedUntilThen) {
+  TrainingRun run = demanding_run(3);
+  run.options.checkpoint_every_steps = 0;
+  RequestedSaves requests;
+  run.requested_saves = &requests;
+  run.on_event = [&](const json& e) {
+    if (e.at("event") != event::kStep || e.at("step") != 5) return;
+    requests.add("first");
+    requests.add("second");
+  };
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  const auto saved = result.events->named(event::kCheckpoint);
+  ASSERT_EQ(saved.size(), 2u);
+  EXPECT_EQ(saved[0].at("step"), 6);
+  EXPECT_THAT(saved[0].at("requests"), ::testing::ElementsAre("first", "second"));
+  EXPECT_EQ(saved[1].at("step"), 30);
+  EXPECT_TRUE(saved[1].at("requests").empty());
+}
+
+TEST(TrainLoop, HowOftenToSaveIsToldOnceItIsKnownHowLongThatTakes) {
+  for (const bool automatic : {false, true}) {
+    TrainingRun run = demanding_run(2);
+    run.options.checkpoint_every_seconds = 30;
+    run.options.expected_mtbf_seconds = 3600;
+    run.options.checkpoint_automatic = automatic;
+    const TrainingResult result = run_training(run, std::make_shared<MemoryCheckpoints>());
+    expect_completed(result);
+    const auto advice = result.events->named(event::kCheckpointAdvice);
+    ASSERT_FALSE(advice.empty());
+    EXPECT_EQ(advice[0].at("automatic"), automatic);
+    EXPECT_EQ(advice[0].at("mtbf_seconds"), 3600);
+    const double save_s = result.events->named(event::kCheckpoint)[0].at("seconds");
+    EXPECT_EQ(advice[0].at("save_seconds"), save_s);
+    EXPECT_EQ(advice[0].at("interval_seconds"), checkpoint::advised_interval_s(save_s, 3600));
+  }
+}
+
+TEST(TrainLoop, WaitingForEachSaveGivesTheSameBits) {
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.options.checkpoint_background = false;
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  for (const json& saved : result.events->named(event::kCheckpoint))
+    EXPECT_EQ(saved.at("steps_meanwhile"), 0);
+  EXPECT_EQ(newest_tensors(backing), undisturbed());
+}
+
+TEST(TrainLoop, ABestCheckpointHoldsTheParametersThatWereEvaluated) {
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = demanding_run(2);
+  run.options.keep_best = true;
+  run.options.checkpoint_every_steps = 1;  // so that a save is always in flight
+  const TrainingResult result = run_training(run, backing);
+  expect_completed(result);
+  double best = -1;
+  for (const json& evaluation : result.events->named(event::kEvaluation)) {
+    if (evaluation.at("accuracy").get<double>() <= best) continue;
+    best = evaluation.at("accuracy").get<double>();
+    const auto saved = result.events->named(event::kCheckpoint);
+    EXPECT_TRUE(std::any_of(saved.begin(), saved.end(),
+                            [&](const json& e) { return e.at("step") == evaluation.at("step"); }))
+        << "no checkpoint of step " << evaluation.at("step");
   }
 }
 

@@ -30,6 +30,7 @@ bool FaultyFileOps::faulty(bool needs_space) {
       return needs_space && calls_ >= at_call_;
     case Mode::kDeath:
       return calls_ >= at_call_;
+    case Mode::kShortWrite:
     case Mode::kNone:
       break;
   }
@@ -65,7 +66,9 @@ int FaultyFileOps::open(const fs::path& path, int flags, mode_t mode) {
 
 ssize_t FaultyFileOps::write(int fd, const void* data, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (!faulty(true)) return posix_file_ops().write(fd, data, bytes);
+  const bool fails = faulty(true);
+  if (mode_ == Mode::kShortWrite && calls_ == at_call_) bytes = (bytes + 1) / 2;
+  if (!fails) return posix_file_ops().write(fd, data, bytes);
   // The moment of death may come in the middle of a write.
   if (mode_ == Mode::kDeath && calls_ == at_call_) posix_file_ops().write(fd, data, bytes / 2);
   return -error_number_;

@@ -17,9 +17,10 @@ class FaultyFileOps final : public FileOps {
  public:
   enum class Mode {
     kNone,
-    kErrorOnce,  // that call fails without effect; later ones work
-    kDiskFull,   // from that call on, whatever needs space fails; removing works
-    kDeath       // that call and all later ones have no effect (a write gets half way): the process is gone
+    kErrorOnce,   // that call fails without effect; later ones work
+    kShortWrite,  // if that call is a write, it writes half (at least a byte); the error number is not used
+    kDiskFull,    // from that call on, whatever needs space fails; removing works
+    kDeath        // that call and all later ones have no effect (a write gets half way): the process is gone
   };
 
   FaultyFileOps() = default;

@@ -18,7 +18,7 @@ struct StoreSetup {
   checkpoint::Retention retention;
   std::vector<SampleTensor> tensors = sample_tensors();
   FileOps* ops = &posix_file_ops();
-  checkpoint::FreeBytes free_bytes = checkpoint::free_bytes_on_disk;
+  checkpoint::FreeSpaceAt free_space = checkpoint::free_space_at;
 };
 
 inline Result<std::unique_ptr<checkpoint::CheckpointStore>> open_store(const StoreSetup& setup,
@@ -28,7 +28,7 @@ inline Result<std::unique_ptr<checkpoint::CheckpointStore>> open_store(const Sto
   options.retention = setup.retention;
   options.generation = setup.generation;
   options.code = "test program 1.2";
-  options.free_bytes = setup.free_bytes;
+  options.free_space = setup.free_space;
   return checkpoint::open_hdf5_store(std::move(options), group, *setup.ops);
 }
 
@@ -44,7 +44,7 @@ inline std::vector<Result<checkpoint::SaveReport>> save_sample(const StoreSetup&
     request.slices = share.slices();
     request.generation = setup.generation;
     MUSTER_ASSIGN(const auto store, open_store(setup, group));
-    return store->save(request);
+    return checkpoint::save_and_wait(*store, request, std::chrono::minutes(1));
   });
 }
 

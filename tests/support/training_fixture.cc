@@ -35,6 +35,7 @@ class StoppingSink final : public EventSink {
       : recorder_(recorder), run_(run), flag_(flag) {}
   void emit(const nlohmann::json& event) override {
     recorder_.emit(event);
+    if (run_.on_event) run_.on_event(event);
     if (event.at("event") == contract::event::kSamples && event.at("step") == run_.stop_at_step)
       flag_.store(10);
   }
@@ -53,16 +54,20 @@ Result<TrainOutcome> run_rank(const TrainingRun& run, comm::Communicator& commun
   store_options.backing = backing;
   store_options.retention.keep_last = run.options.keep_last;
   store_options.generation = run.generation;
-  MUSTER_ASSIGN(auto store, checkpoint::open_memory_store(store_options, group_over(communicator)));
+  MUSTER_ASSIGN(auto store, run.open_store
+                                ? run.open_store(group_over(communicator))
+                                : checkpoint::open_memory_store(store_options, group_over(communicator)));
   if (run.decorate) store = run.decorate(std::move(store));
   std::atomic<int> nobody_stops{0};
+  RequestedSaves none;
   StoppingSink events(recorder, run, communicator.rank() == run.stop_rank ? stop_flag : nobody_stops);
   const auto load_data = [&]() -> Result<data::DatasetPair> {
     return data::DatasetPair{std::make_unique<ClusterDataset>(run.samples, 5, run.poisoned),
                              std::make_unique<ClusterDataset>(40, 6)};
   };
   return train(run.options, {communicator, *device, load_data, store.get(), events,
-                             communicator.rank() == run.stop_rank ? stop_flag : nobody_stops});
+                             communicator.rank() == run.stop_rank ? stop_flag : nobody_stops,
+                             communicator.rank() == 0 && run.requested_saves ? *run.requested_saves : none});
 }
 
 }  // namespace

@@ -61,6 +61,10 @@ struct TrainingRun {
   int stop_rank = -1;
   std::int64_t stop_at_step = -1;
   StoreDecorator decorate;  // null: the plain store
+  // Opens another store than the one in memory; null: that one.
+  std::function<Result<std::unique_ptr<checkpoint::CheckpointStore>>(checkpoint::Group)> open_store;
+  RequestedSaves* requested_saves = nullptr;                  // rank 0's; null: nobody asks
+  std::function<void(const nlohmann::json& event)> on_event;  // of any rank, on its thread; null: nothing
 };
 
 struct TrainingResult {

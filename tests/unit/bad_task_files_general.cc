@@ -83,8 +83,9 @@ std::vector<BadTaskFile> bad_files_and_keys() {
       {"UpperCaseKey", kHead + "Num_Workers: 2\n",
        "3:1: unknown key 'Num_Workers'; did you mean 'num_workers'? allowed here: " + kTopLevelKeys},
       {"KeyOfAnotherGroup", kTrainer + "  checkpoint:\n    keep: 3\nbatch_size: 64\n",
-       "7:5: unknown key 'trainer.checkpoint.keep'; allowed here: every, every_steps, keep_best, "
-       "keep_last\n8:1: unknown key 'batch_size'; did you mean 'trainer.batch_size'? allowed here: " +
+       "7:5: unknown key 'trainer.checkpoint.keep'; allowed here: background, every, "
+       "every_steps, expected_mtbf, keep_best, keep_last, timeout\n8:1: unknown key 'batch_size'; did you "
+       "mean 'trainer.batch_size'? allowed here: " +
            kTopLevelKeys},
       {"TopLevelKeyInAGroup", kHead + "resources:\n  num_workers: 2\n",
        "4:3: unknown key 'resources.num_workers'; did you mean 'num_workers' at the top level, not in "

@@ -122,6 +122,14 @@ std::vector<BadTaskFile> bad_trainers() {
        "is 5s"},
       {"CheckpointEveryHalfSecond", kTrainer + "  checkpoint: {every: 1500ms}\n",
        "6:23: trainer.checkpoint.every: found '1500ms'; allowed: whole seconds"},
+      {"CheckpointEveryNow", kTrainer + "  checkpoint: {every: now}\n",
+       "6:23: trainer.checkpoint.every: found 'now'; allowed: auto, or a duration with a unit, from 1s to "
+       "1d, "
+       "such as 90s, 30m, 2h, 1h30m, 500ms, or Slurm's 30:00, 1:30:00, 1-12:30:00"},
+      {"CheckpointMtbfTooShort", kTrainer + "  checkpoint: {expected_mtbf: 5s}\n",
+       "6:31: trainer.checkpoint.expected_mtbf: found '5s'; allowed: a duration with a unit, from 1m to "
+       "3650d, "
+       "such as 90s, 30m, 2h, 1h30m, 500ms, or Slurm's 30:00, 1:30:00, 1-12:30:00"},
       {"CheckpointKeepsNone", kTrainer + "  checkpoint: {keep_last: 0}\n",
        "6:27: trainer.checkpoint.keep_last: found '0'; allowed: a whole number from 1 to 1000000"},
       {"CheckpointEveryZeroSteps", kTrainer + "  checkpoint: {every_steps: 0}\n",

@@ -372,5 +372,42 @@ TEST(EventAddress, SaysWhatToDoAboutAnUnknownHost) {
   EXPECT_THAT(no_interface.error().message, HasSubstr("lo"));
 }
 
+// ---- Requests of the supervisor
+
+TEST_F(EventChannelTest, RequestsReachTheProgramOfARankAndNobodyElse) {
+  std::vector<std::string> seen;  // guarded by the server's mutex
+  auto exec = connect(
+      {{"run", "r-1"}, {"generation", 1}, {"rank", 0}, {"world_size", 2}, {"program", "muster exec"}});
+  auto zero = connect(hello(0));
+  auto one = connect(hello(1));
+  ASSERT_TRUE(exec && zero && one);
+  const auto remember = [&](const std::string& who) {
+    return [&, who](const json& request) {
+      const std::lock_guard lock(mutex_);
+      seen.push_back(who + " " + text_field(request, "request"));
+    };
+  };
+  (*exec)->on_request(remember("exec"));
+  (*one)->on_request(remember("one"));
+  const auto send = [&](int rank, const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    return server_->send(rank, {{"event", "save"}, {"request", id}});
+  };
+  EXPECT_TRUE(send(0, "a"));  // before anybody listens there: it waits
+  (*zero)->on_request(remember("zero"));
+  EXPECT_TRUE(send(0, "b"));
+  EXPECT_TRUE(send(1, "c"));
+  EXPECT_TRUE(eventually([&] { return seen.size() == 3; }));
+  const std::lock_guard lock(mutex_);
+  EXPECT_THAT(seen, ::testing::UnorderedElementsAre("zero a", "zero b", "one c"));
+}
+
+TEST_F(EventChannelTest, ARequestToARankThatIsNotConnectedIsNotSent) {
+  auto one = connect(hello(1));
+  ASSERT_TRUE(one);
+  const std::lock_guard lock(mutex_);
+  EXPECT_FALSE(server_->send(0, {{"event", "save"}}));
+}
+
 }  // namespace
 }  // namespace muster

@@ -123,6 +123,10 @@ TEST(Plan, TheTrainerGetsEveryResolvedValue) {
                                                     {"--log-samples", "0"},
                                                     {"--checkpoint-every-steps", "0"},
                                                     {"--checkpoint-every-seconds", "120"},
+                                                    {"--checkpoint-automatic", "0"},
+                                                    {"--expected-mtbf-seconds", "0"},
+                                                    {"--checkpoint-background", "1"},
+                                                    {"--checkpoint-timeout-ms", "600000"},
                                                     {"--keep-last", "2"},
                                                     {"--keep-best", "1"}};
   for (const auto& [flag, value] : expected) EXPECT_EQ(flag_of(plan, flag), value) << flag;
@@ -228,6 +232,7 @@ TEST(Fingerprint, LeavesOutWhatDoesNot) {
   const auto base = fingerprint_of(kTrainer + "trainer: {epochs: 3}\n");
   for (const char* edit :
        {"checkpoint: {every_steps: 5}", "checkpoint: {every: 5s, keep_last: 9, keep_best: false}",
+        "checkpoint: {every: auto, expected_mtbf: 8h}", "checkpoint: {background: false, timeout: 1m}",
         "log_every_steps: 1", "log_samples: true", "evaluate_every_epochs: 2",
         "allreduce: {timeout: 1m, peer_timeout: 5s}"}) {
     EXPECT_EQ(fingerprint_of(kTrainer + "trainer: {epochs: 3, " + edit + "}\n"), base) << edit;

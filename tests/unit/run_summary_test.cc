@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "launcher/run_history.h"
 #include "tests/support/run_fixture.h"
 
 namespace muster {
@@ -50,6 +51,23 @@ TEST(RunSummary, ARunInProgress) {
   ASSERT_EQ(summary.attempts.size(), 1u);
   EXPECT_THAT(summary.attempts[0].hosts, ElementsAre("n1", "n2"));
   EXPECT_TRUE(summary.attempts[0].ended.empty());
+}
+
+// The summary once named a checkpoint that had been put into quarantine since.
+TEST(RunSummary, AQuarantinedCheckpointIsNoLongerTheLastOne) {
+  const std::vector<json> damaged = {
+      attempt_started(1, "T1"),
+      {{"event", "checkpoint"}, {"generation", 1}, {"step", 5}, {"path", "/c/step-5"}},
+      {{"event", "checkpoint"}, {"generation", 1}, {"step", 9}, {"path", "/c/step-9"}},
+      attempt_started(2, "T2"),
+      {{"event", "checkpoint_quarantined"}, {"generation", 2}, {"path", "/c/quarantine/step-9"}}};
+  EXPECT_TRUE(summarize(damaged, true).last_checkpoint.is_null());
+  EXPECT_EQ(read_history(damaged).last_checkpoint, "");
+  std::vector<json> resumed = damaged;
+  resumed.push_back({{"event", "resumed"}, {"generation", 2}, {"step", 5}, {"checkpoint", "/c/step-5"}});
+  EXPECT_EQ(summarize(resumed, true).last_checkpoint.at("path"), "/c/step-5");
+  EXPECT_EQ(summarize(resumed, true).last_checkpoint.at("step"), 5);
+  EXPECT_EQ(read_history(resumed).last_checkpoint, "/c/step-5");
 }
 
 TEST(RunSummary, WithoutALeaseTheSameJournalMeansInterrupted) {

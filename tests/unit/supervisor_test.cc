@@ -232,6 +232,13 @@ TEST_F(SupervisorTest, DoNotRetryEndsTheRunAtOnce) {
               ElementsAre("attempt_ended", "run_ended", "finish failed 78"));
 }
 
+// Starting again would only redo the work.
+TEST_F(SupervisorTest, AStateThatCouldNotBeSavedEndsTheRunAtOnce) {
+  start_all();
+  EXPECT_THAT(on(exited(contract::kExitNotStored)),
+              ElementsAre("attempt_ended", "run_ended", "finish failed 74"));
+}
+
 TEST_F(SupervisorTest, ADoNotRetryFaultOutranksTheExitCodeOfAPeer) {
   start_all();
   on(FaultReported{1, {0, "n", contract::kExitRetry, "rank 1 went", 1}});

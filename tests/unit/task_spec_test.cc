@@ -78,7 +78,8 @@ trainer:
   evaluate_every_epochs: 0
   log_every_steps: 1
   log_samples: true
-  checkpoint: {every_steps: 10, every: 1m, keep_last: 4, keep_best: false}
+  checkpoint:
+    {every_steps: 10, every: 1m, keep_last: 4, keep_best: false, background: false, timeout: 2m, expected_mtbf: 8h}
 mounts: ["/data:/data:ro", {source: "${HOME}/x", target: /x}]
 env:
   GREETING: "hello, world=1"
@@ -158,6 +159,24 @@ TEST(TaskSpec, ReadsTheTrainer) {
   EXPECT_EQ(trainer.checkpoint.every, seconds(60));
   EXPECT_EQ(trainer.checkpoint.keep_last, 4);
   EXPECT_FALSE(trainer.checkpoint.keep_best);
+  EXPECT_FALSE(trainer.checkpoint.background);
+  EXPECT_EQ(trainer.checkpoint.timeout, seconds(120));
+  EXPECT_EQ(trainer.checkpoint.expected_mtbf, seconds(8 * 3600));
+  EXPECT_FALSE(trainer.checkpoint.automatic);
+}
+
+TEST(TaskSpec, AnAutomaticIntervalBeginsWithTheDefaultAndADayBetweenFailures) {
+  const auto checkpoint = [](const std::string& settings) {
+    return parse("task_name: t\nentry_point: muster-train\ndata_path: /d\ntrainer: {steps: 1, checkpoint: {" +
+                 settings + "}}\n")
+        .trainer->checkpoint;
+  };
+  EXPECT_TRUE(checkpoint("every: auto").automatic);
+  EXPECT_EQ(checkpoint("every: auto").every, seconds(30));
+  EXPECT_EQ(checkpoint("every: auto").expected_mtbf, seconds(86400));
+  EXPECT_EQ(checkpoint("every: auto, every_steps: 9").every, seconds(30));
+  EXPECT_EQ(checkpoint("every: auto, expected_mtbf: 2h").expected_mtbf, seconds(7200));
+  EXPECT_FALSE(checkpoint("expected_mtbf: 2h").automatic);
 }
 
 TEST(TaskSpec, ReadsMountsEnvNetworkAndHooks) {

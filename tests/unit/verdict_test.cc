@@ -188,6 +188,8 @@ std::vector<Case> cases() {
        Cause::kApplicationError, 1, "b", 4, Budget::kCrash, "disk full"},
       {"do_not_retry", with_faults(ended(78), {{0, "a", 78, "no such data", {}}}), Cause::kDoNotRetry, 0, "a",
        78, Budget::kNone, "no such data"},
+      {"not_stored", with_faults(ended(74), {{0, "a", 74, "disk full", {}}}), Cause::kNotStored, 0, "a", 74,
+       Budget::kNone, "could not be saved): disk full"},
       {"do_not_retry_without_fault", ended(78), Cause::kDoNotRetry, -1, "", 78, Budget::kNone, ""},
       {"requeue_asked", with_stop(ended(85, kExit85)), Cause::kStopped, 0, "", 85, Budget::kNone,
        "saved its state"},

@@ -110,8 +110,8 @@ Result<Manifest> assemble_manifest(const SaveRequest& request, const std::string
   return manifest;
 }
 
-Result<std::int64_t> agree_on_save(const Group& group, const SaveRequest& request) {
-  std::int64_t bytes = 0;
+Result<std::int64_t> agree_on_save(const Group& group, const SaveRequest& request,
+                                   const std::function<void()>& copy) {
   const auto announce = [&]() -> Result<json> {
     if (request.step < 0 || request.generation < 0) {
       return fail(ErrorCode::kInvalidArgument, "cannot save step {} of attempt {}: both must be at least 0",
@@ -120,10 +120,12 @@ Result<std::int64_t> agree_on_save(const Group& group, const SaveRequest& reques
     if (!request.state.is_object())
       return fail(ErrorCode::kInvalidArgument, "the training state is not an object");
     MUSTER_TRY(check_slices(request.slices));
+    std::int64_t bytes = 0;
     for (const TensorSlice& slice : request.slices) bytes += slice_bytes(slice);
+    copy();
     return json{{"step", request.step}, {"generation", request.generation}, {"bytes", bytes}};
   };
-  MUSTER_ASSIGN(const auto by_rank, agree(group, announce()));
+  MUSTER_ASSIGN(const auto by_rank, agree_after(group, announce));
   std::int64_t total = 0;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const json& first = by_rank.front();

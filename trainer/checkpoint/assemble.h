@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -21,9 +22,10 @@ std::int64_t slice_bytes(const TensorSlice& slice);
 // The entry of a slice, without its place (offset) and hash.
 StoredRows describe_slice(const TensorSlice& slice);
 
-// Collective: do all ranks save the same step in the same attempt, with slices that make sense? Returns the
-// bytes of all slices of all ranks.
-Result<std::int64_t> agree_on_save(const Group& group, const SaveRequest& request);
+// Collective: do all ranks save the same step in the same attempt, with slices that make sense? A rank whose
+// slices do calls `copy`, which may throw std::bad_alloc. Returns the bytes of all slices of all ranks.
+Result<std::int64_t> agree_on_save(const Group& group, const SaveRequest& request,
+                                   const std::function<void()>& copy);
 
 // What a rank tells rank 0 after it has stored its slices. `file` is null if none of them has elements.
 nlohmann::json rank_answer(std::span<const TensorSlice> slices, const StoredFile* file);

@@ -99,7 +99,7 @@ void CheckpointDirectory::drop_partial(const fs::path& partial) {
 
 Status CheckpointDirectory::publish(const fs::path& partial, const fs::path& target,
                                     std::string_view manifest_sha256) {
-  const int renamed = ops_->rename(partial, target);
+  const int renamed = uninterrupted([&] { return ops_->rename(partial, target); });
   if (renamed < 0) {
     drop_partial(partial);
     return fail(error_code_of_errno(-renamed), "cannot rename {} to {}: {}", partial.string(),
@@ -144,7 +144,7 @@ Result<fs::path> CheckpointDirectory::commit(const fs::path& partial, const Mani
 }
 
 Status CheckpointDirectory::remove_checkpoint(const fs::path& step_directory) {
-  const int result = ops_->unlink(step_directory / kMarkerFile);
+  const int result = uninterrupted([&] { return ops_->unlink(step_directory / kMarkerFile); });
   if (result < 0 && result != -ENOENT) {
     return fail(ErrorCode::kIo, "cannot remove {}: {}", (step_directory / kMarkerFile).string(),
                 errno_text(-result));
@@ -222,6 +222,19 @@ Result<Quarantined> CheckpointDirectory::quarantine(const fs::path& step_directo
   // The move is what matters; the caller reports the reason too.
   [[maybe_unused]] const Status best_effort = publish_file(*ops_, target / kReasonFile, reason + "\n");
   return Quarantined{target.string(), reason};
+}
+
+std::optional<Quarantined> CheckpointDirectory::newest_in_quarantine() const {
+  fs::path newest;
+  std::error_code error;
+  for (fs::directory_iterator it(path_ / kQuarantineDirectory, error), end; !error && it != end;
+       it.increment(error)) {
+    newest = std::max(newest, it->path());
+  }
+  if (newest.empty()) return std::nullopt;
+  std::string reason = read_text_file(newest / kReasonFile).value_or("no reason recorded");
+  while (reason.ends_with('\n')) reason.pop_back();
+  return Quarantined{newest.string(), std::move(reason)};
 }
 
 }  // namespace muster::checkpoint

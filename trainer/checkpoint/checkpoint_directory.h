@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ class CheckpointDirectory {
 
   // Moves a checkpoint out of the way, with the reason beside it.
   Result<Quarantined> quarantine(const std::filesystem::path& step_directory, const std::string& reason);
+  // The newest one there, whenever it was moved.
+  std::optional<Quarantined> newest_in_quarantine() const;
 
  private:
   Status check_fence(std::int32_t generation) const;

@@ -1,11 +1,17 @@
 // SEAM: where checkpoints live. Implementations: HDF5 files on a shared file system, memory (tests).
 //
 // Storing never assumes that every rank holds everything: each rank passes row slices of named tensors, and
-// each rank reads whichever slices it wants, whatever the rank count that wrote them. All methods are
-// collective over the ranks of the attempt, and return the same outcome on all of them: a rank-local I/O
-// error becomes everybody's error. Threads: one at a time.
+// each rank reads whichever slices it wants, whatever the rank count that wrote them. Methods that are marked
+// collective are called by all ranks of the attempt, and return the same outcome on all of them: a rank-local
+// I/O error becomes everybody's error.
+//
+// Saving goes on in the background: begin_save() copies the slices and returns, a thread of each rank does
+// what takes long. That thread talks to no other rank. The ranks find out by their own means (training adds
+// up busy() in a collective that it makes anyway) that none of them is busy, and then take the save to its
+// next stage together, with advance(). Threads: all methods belong to one thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,7 +57,7 @@ struct SaveRequest {
 struct SaveReport {
   std::string path;
   std::int64_t bytes = 0;
-  double seconds = 0;
+  double seconds = 0;  // from the beginning of the save to its end
   // What went wrong after the checkpoint was committed: old checkpoints that could not be removed.
   std::vector<std::string> warnings;
 };
@@ -77,16 +83,40 @@ struct Quarantined {
 struct LoadOutcome {
   std::unique_ptr<LoadedCheckpoint> checkpoint;  // null: there is none, start from the beginning
   std::vector<Quarantined> quarantined;          // damaged ones met on the way
+  // There is none, but there was: the newest one in quarantine.
+  std::optional<Quarantined> lost;
 };
 
 class CheckpointStore {
  public:
-  virtual ~CheckpointStore() = default;
-  // Publishes atomically, then removes what the retention (last K plus best) no longer needs.
-  virtual Result<SaveReport> save(const SaveRequest& request) = 0;
-  // The last committed checkpoint that verifies. Damaged ones are put into quarantine and the one before is
-  // tried.
+  virtual ~CheckpointStore() = default;  // waits for this rank's thread
+
+  // Collective. At most one save is in flight. The slices are copied: the caller may change its tensors at
+  // once. On failure (kInvalidArgument, kMismatch: the requests make no sense) nothing was begun.
+  virtual Status begin_save(const SaveRequest& request) = 0;
+  // A save is in flight. The same on all ranks.
+  virtual bool saving() const = 0;
+  // Local: this rank's thread is at work.
+  virtual bool busy() const = 0;
+  // Collective; while a save is in flight and no rank is busy. Nothing: there is more to do in the
+  // background. A report: the checkpoint is published, atomically, and what the retention (last K plus best)
+  // no longer needs is removed. An error: the save has failed and left nothing behind, as far as the disk
+  // lets us; the next one may work.
+  virtual Result<std::optional<SaveReport>> advance() = 0;
+  // Collective. Waits for the save in flight, by rank 0's clock, as advance() would end it.
+  // kDeadlineExceeded, naming the ranks that are still busy: it stays in flight.
+  virtual Result<SaveReport> finish_save(std::chrono::milliseconds timeout) = 0;
+
+  // Collective. The last committed checkpoint that verifies. Damaged ones are put into quarantine and the one
+  // before is tried. Not while a save is in flight.
   virtual Result<LoadOutcome> load_latest() = 0;
 };
+
+// Collective. Saves and waits for it.
+inline Result<SaveReport> save_and_wait(CheckpointStore& store, const SaveRequest& request,
+                                        std::chrono::milliseconds timeout) {
+  if (auto begun = store.begin_save(request); !begun) return tl::unexpected<Error>(std::move(begun).error());
+  return store.finish_save(timeout);
+}
 
 }  // namespace muster::checkpoint

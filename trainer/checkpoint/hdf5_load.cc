@@ -48,6 +48,12 @@ std::string reason_of(const std::vector<Problem>& problems) {
   return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
+json to_json(const Quarantined& q) { return {{"path", q.path}, {"reason", q.reason}}; }
+
+Quarantined quarantined_from(const json& object) {
+  return {object.at("path").get<std::string>(), object.at("reason").get<std::string>()};
+}
+
 class Loader {
  public:
   Loader(CheckpointDirectory& directory, const Group& group) : directory_(directory), group_(group) {}
@@ -139,20 +145,18 @@ class Loader {
 
   // Tells all ranks what rank 0 put into quarantine.
   Result<LoadOutcome> finish(std::unique_ptr<LoadedCheckpoint> checkpoint) {
-    MUSTER_ASSIGN(const json quarantined, agree_after_rank_0(group_, [&]() -> Result<json> {
+    MUSTER_ASSIGN(const json told, agree_after_rank_0(group_, [&]() -> Result<json> {
                     // Best effort; the next save tries again and reports.
                     directory_.remove_debris();
-                    json list = json::array();
-                    for (const Quarantined& q : quarantined_) {
-                      list.push_back({{"path", q.path}, {"reason", q.reason}});
-                    }
-                    return list;
+                    json now = json::array();
+                    for (const Quarantined& q : quarantined_) now.push_back(to_json(q));
+                    const auto lost = checkpoint ? std::nullopt : directory_.newest_in_quarantine();
+                    return json{{"now", std::move(now)}, {"lost", lost ? to_json(*lost) : json()}};
                   }));
     LoadOutcome outcome;
     outcome.checkpoint = std::move(checkpoint);
-    for (const json& q : quarantined) {
-      outcome.quarantined.push_back({q.at("path").get<std::string>(), q.at("reason").get<std::string>()});
-    }
+    for (const json& q : told.at("now")) outcome.quarantined.push_back(quarantined_from(q));
+    if (!told.at("lost").is_null()) outcome.lost = quarantined_from(told.at("lost"));
     return outcome;
   }
 

@@ -3,19 +3,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "common/file_ops.h"
 #include "trainer/checkpoint/checkpoint_directory.h"
 #include "trainer/checkpoint/checkpoint_store.h"
+#include "trainer/checkpoint/free_space.h"
 
 namespace muster::checkpoint {
-
-// Bytes that may still be written below a path.
-using FreeBytes = std::function<Result<std::int64_t>(const std::filesystem::path&)>;
-Result<std::int64_t> free_bytes_on_disk(const std::filesystem::path& path);
 
 struct Hdf5StoreOptions {
   std::filesystem::path directory;  // made if it is not there
@@ -23,7 +19,7 @@ struct Hdf5StoreOptions {
   // Of this attempt. load_latest() claims the directory for it: older attempts can publish nothing any more.
   std::int32_t generation = 0;
   std::string code;  // identity of the program, stored with each checkpoint
-  FreeBytes free_bytes = free_bytes_on_disk;
+  FreeSpaceAt free_space = free_space_at;
 };
 
 // `files` must outlive the store. Local, not collective.

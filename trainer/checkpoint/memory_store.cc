@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/memory_store.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "common/sha256.h"
 #include "trainer/checkpoint/assemble.h"
 #include "trainer/checkpoint/collective.h"
+#include "trainer/checkpoint/staged_save.h"
 
 namespace muster::checkpoint {
 namespace {
@@ -76,78 +76,17 @@ class MemoryCheckpoint final : public LoadedCheckpoint {
   std::shared_ptr<const MemoryCheckpoints::Checkpoint> checkpoint_;
 };
 
-}  // namespace
-
-std::vector<std::int64_t> MemoryCheckpoints::steps() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::int64_t> steps;
-  for (const auto& [step, checkpoint] : committed_) steps.push_back(step);
-  return steps;
-}
-
-void MemoryCheckpoints::damage_newest() {
-  const std::lock_guard lock(mutex_);
-  if (committed_.empty()) return;
-  auto& newest = committed_.rbegin()->second;
-  Checkpoint copy = *newest;
-  for (auto& [name, bytes] : copy.files) {
-    if (!bytes.empty()) bytes.front() ^= std::byte{1};
-  }
-  newest = std::make_shared<const Checkpoint>(std::move(copy));
-}
-
-class MemoryStore final : public CheckpointStore {
+class MemoryStages final : public SaveStages {
  public:
-  MemoryStore(MemoryStoreOptions options, Group group)
-      : options_(std::move(options)), backing_(*options_.backing), group_(std::move(group)) {}
+  MemoryStages(const MemoryStoreOptions& options, int rank) : options_(options), rank_(rank) {}
 
-  Result<SaveReport> save(const SaveRequest& request) override {
-    const auto begin = std::chrono::steady_clock::now();
-    MUSTER_TRY(agree_on_save(group_, request));
-    MUSTER_TRY(agree_after_rank_0(group_, [&] { return claim(request.generation); }));
-    MUSTER_ASSIGN(const auto staged, agree_after(group_, [&] { return stage(request); }));
-    MUSTER_ASSIGN(const json bytes, agree_after_rank_0(group_, [&] { return commit(request, staged); }));
-    SaveReport report;
-    report.path = name_of(request.step);
-    report.bytes = bytes.get<std::int64_t>();
-    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return report;
+  Status prepare(const SaveRequest& request, std::int64_t /*bytes*/) override {
+    return options_.backing->claim(request.generation);
   }
 
-  Result<LoadOutcome> load_latest() override {
-    MUSTER_TRY(agree_after_rank_0(group_, [&] { return claim(options_.generation); }));
-    MUSTER_ASSIGN(const json found, agree_after_rank_0(group_, [&] { return find_sound(); }));
-    LoadOutcome outcome;
-    for (const json& q : found.at("quarantined")) {
-      outcome.quarantined.push_back({q.at("path").get<std::string>(), q.at("reason").get<std::string>()});
-    }
-    if (!found.at("step").is_null()) {
-      const std::lock_guard lock(backing_.mutex_);
-      const auto at = backing_.committed_.find(found.at("step").get<std::int64_t>());
-      if (at == backing_.committed_.end()) return fail(ErrorCode::kAborted, "the checkpoint was removed");
-      outcome.checkpoint = std::make_unique<MemoryCheckpoint>(at->second);
-    }
-    return outcome;
-  }
-
- private:
-  Result<json> claim(std::int32_t generation) {
-    const std::lock_guard lock(backing_.mutex_);
-    MUSTER_TRY(check_generation(generation));
-    backing_.newest_generation_ = generation;
-    backing_.staged_.clear();
-    return json();
-  }
-
-  Status check_generation(std::int32_t generation) const {
-    if (backing_.newest_generation_ <= generation) return {};
-    return fail(ErrorCode::kAborted, "attempt {} has taken over the checkpoints; this is attempt {}",
-                backing_.newest_generation_, generation);
-  }
-
-  Result<json> stage(const SaveRequest& request) {
+  Result<json> write(const SaveRequest& request) override {
     StoredFile file;
-    file.name = rank_file_name(group_.rank);
+    file.name = rank_file_name(rank_);
     std::vector<std::byte> bytes;
     for (const TensorSlice& slice : request.slices) {
       if (slice_bytes(slice) == 0) continue;
@@ -161,50 +100,154 @@ class MemoryStore final : public CheckpointStore {
     file.bytes = static_cast<std::int64_t>(bytes.size());
     file.sha256 = sha256_hex(bytes.data(), bytes.size());
     json answer = rank_answer(request.slices, bytes.empty() ? nullptr : &file);
-    const std::lock_guard lock(backing_.mutex_);
-    backing_.staged_[file.name] = std::move(bytes);
+    options_.backing->stage(file.name, std::move(bytes));
     return answer;
   }
 
-  Result<json> commit(const SaveRequest& request, const std::vector<json>& staged) {
-    MemoryCheckpoints::Checkpoint checkpoint;
-    MUSTER_ASSIGN(checkpoint.manifest, assemble_manifest(request, options_.code, staged));
+  Result<SaveReport> commit(const SaveRequest& request, const std::vector<json>& answers) override {
+    MUSTER_ASSIGN(Manifest manifest, assemble_manifest(request, options_.code, answers));
     // Through text and back, as everything that is stored.
-    MUSTER_ASSIGN(const std::string text, manifest_to_text(checkpoint.manifest));
-    MUSTER_ASSIGN(checkpoint.manifest, parse_manifest(text));
-    const std::int64_t bytes = total_bytes(checkpoint.manifest);
-    const std::lock_guard lock(backing_.mutex_);
-    MUSTER_TRY(check_generation(request.generation));
-    checkpoint.files = std::exchange(backing_.staged_, {});
-    auto& committed = backing_.committed_;
-    committed[request.step] = std::make_shared<const MemoryCheckpoints::Checkpoint>(std::move(checkpoint));
-    std::vector<std::optional<double>> metrics;
-    for (const auto& [step, stored] : committed) metrics.push_back(stored->manifest.metric);
-    const std::vector<bool> keep = kept(options_.retention, metrics);
-    std::size_t index = 0;
-    std::erase_if(committed,
-                  [&](const auto& entry) { return !keep[index++] && entry.first != request.step; });
-    return json(bytes);
+    MUSTER_ASSIGN(const std::string text, manifest_to_text(manifest));
+    MUSTER_ASSIGN(manifest, parse_manifest(text));
+    SaveReport report;
+    report.path = name_of(request.step);
+    report.bytes = total_bytes(manifest);
+    MUSTER_TRY(options_.backing->commit(std::move(manifest), options_.retention));
+    return report;
   }
 
-  Result<json> find_sound() {
-    const std::lock_guard lock(backing_.mutex_);
-    json quarantined = json::array();
-    auto& committed = backing_.committed_;
-    while (!committed.empty()) {
-      const auto newest = std::prev(committed.end());
-      const auto damage = find_damage(*newest->second);
-      if (!damage) return json{{"step", newest->first}, {"quarantined", std::move(quarantined)}};
-      quarantined.push_back({{"path", name_of(newest->first)}, {"reason", *damage}});
-      committed.erase(newest);
+  void abandon(const SaveRequest&) override {}  // the next claim() clears what was staged
+
+ private:
+  const MemoryStoreOptions& options_;
+  int rank_;
+};
+
+class MemoryStore final : public CheckpointStore {
+ public:
+  MemoryStore(MemoryStoreOptions options, Group group)
+      : options_(std::move(options)),
+        group_(std::move(group)),
+        stages_(options_, group_.rank),
+        save_(group_, stages_) {}
+
+  Status begin_save(const SaveRequest& request) override { return save_.begin(request); }
+  bool saving() const override { return save_.in_flight(); }
+  bool busy() const override { return save_.busy(); }
+  Result<std::optional<SaveReport>> advance() override { return save_.advance(); }
+  Result<SaveReport> finish_save(std::chrono::milliseconds timeout) override { return save_.finish(timeout); }
+
+  Result<LoadOutcome> load_latest() override {
+    MUSTER_ASSIGN(const json found, agree_after_rank_0(group_, [&] { return find_sound(); }));
+    LoadOutcome outcome;
+    for (const json& q : found.at("quarantined")) {
+      outcome.quarantined.push_back({q.at("path").get<std::string>(), q.at("reason").get<std::string>()});
     }
-    return json{{"step", nullptr}, {"quarantined", std::move(quarantined)}};
+    if (found.at("step").is_null()) outcome.lost = options_.backing->newest_in_quarantine();
+    if (!found.at("step").is_null()) {
+      auto newest = options_.backing->find(found.at("step").get<std::int64_t>());
+      if (!newest) return fail(ErrorCode::kAborted, "the checkpoint was removed");
+      outcome.checkpoint = std::make_unique<MemoryCheckpoint>(std::move(newest));
+    }
+    return outcome;
+  }
+
+ private:
+  Result<json> find_sound() {
+    MemoryCheckpoints& backing = *options_.backing;
+    MUSTER_TRY(backing.claim(options_.generation));
+    json quarantined = json::array();
+    for (;;) {
+      const auto steps = backing.steps();
+      if (steps.empty()) return json{{"step", nullptr}, {"quarantined", std::move(quarantined)}};
+      const auto damage = find_damage(*backing.find(steps.back()));
+      if (!damage) return json{{"step", steps.back()}, {"quarantined", std::move(quarantined)}};
+      quarantined.push_back({{"path", name_of(steps.back())}, {"reason", *damage}});
+      backing.quarantine(steps.back(), {name_of(steps.back()), *damage});
+    }
   }
 
   MemoryStoreOptions options_;
-  MemoryCheckpoints& backing_;
   Group group_;
+  MemoryStages stages_;
+  StagedSave save_;
 };
+
+}  // namespace
+
+std::vector<std::int64_t> MemoryCheckpoints::steps() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::int64_t> steps;
+  for (const auto& [step, checkpoint] : committed_) steps.push_back(step);
+  return steps;
+}
+
+std::shared_ptr<const MemoryCheckpoints::Checkpoint> MemoryCheckpoints::find(std::int64_t step) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = committed_.find(step);
+  return at == committed_.end() ? nullptr : at->second;
+}
+
+void MemoryCheckpoints::damage_newest() {
+  const std::lock_guard lock(mutex_);
+  if (committed_.empty()) return;
+  auto& newest = committed_.rbegin()->second;
+  Checkpoint copy = *newest;
+  for (auto& [name, bytes] : copy.files) {
+    if (!bytes.empty()) bytes.front() ^= std::byte{1};
+  }
+  newest = std::make_shared<const Checkpoint>(std::move(copy));
+}
+
+Status MemoryCheckpoints::claim(std::int32_t generation) {
+  const std::lock_guard lock(mutex_);
+  MUSTER_TRY(check_generation(generation));
+  newest_generation_ = generation;
+  staged_.clear();
+  return {};
+}
+
+Status MemoryCheckpoints::check_generation(std::int32_t generation) const {
+  if (newest_generation_ <= generation) return {};
+  return fail(ErrorCode::kAborted, "attempt {} has taken over the checkpoints; this is attempt {}",
+              newest_generation_, generation);
+}
+
+void MemoryCheckpoints::stage(const std::string& file, std::vector<std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  staged_[file] = std::move(bytes);
+}
+
+Status MemoryCheckpoints::commit(Manifest manifest, const Retention& retention) {
+  const std::lock_guard lock(mutex_);
+  MUSTER_TRY(check_generation(manifest.generation));
+  const std::int64_t newest = manifest.step;
+  committed_[newest] =
+      std::make_shared<const Checkpoint>(Checkpoint{std::move(manifest), std::exchange(staged_, {})});
+  std::vector<std::optional<double>> metrics;
+  for (const auto& [step, stored] : committed_) metrics.push_back(stored->manifest.metric);
+  const std::vector<bool> keep = kept(retention, metrics);
+  std::size_t index = 0;
+  std::erase_if(committed_, [&](const auto& entry) { return !keep[index++] && entry.first != newest; });
+  return {};
+}
+
+void MemoryCheckpoints::quarantine(std::int64_t step, Quarantined entry) {
+  const std::lock_guard lock(mutex_);
+  committed_.erase(step);
+  quarantined_[step] = std::move(entry);
+}
+
+std::optional<Quarantined> MemoryCheckpoints::newest_in_quarantine() const {
+  const std::lock_guard lock(mutex_);
+  if (quarantined_.empty()) return std::nullopt;
+  return quarantined_.rbegin()->second;
+}
+
+void MemoryCheckpoints::forget_quarantined() {
+  const std::lock_guard lock(mutex_);
+  quarantined_.clear();
+}
 
 Result<std::unique_ptr<CheckpointStore>> open_memory_store(MemoryStoreOptions options, Group group) {
   MUSTER_TRY(check_retention(options.retention));

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +25,28 @@ class MemoryCheckpoints {
   };
 
   std::vector<std::int64_t> steps() const;
+  std::shared_ptr<const Checkpoint> find(std::int64_t step) const;  // null: not there
   // Flips a bit of the newest checkpoint's data, which the next load finds out.
   void damage_newest();
 
+  // From now on only this attempt, or a newer one, may commit; forgets what is staged.
+  Status claim(std::int32_t generation);
+  void stage(const std::string& file, std::vector<std::byte> bytes);
+  // Of what is staged; then removes what the retention does not keep.
+  Status commit(Manifest manifest, const Retention& retention);
+  void quarantine(std::int64_t step, Quarantined entry);
+  std::optional<Quarantined> newest_in_quarantine() const;
+  // As if a user had removed what is there.
+  void forget_quarantined();
+
  private:
-  friend class MemoryStore;
+  Status check_generation(std::int32_t generation) const;  // with the lock held
+
   mutable std::mutex mutex_;
   std::int32_t newest_generation_ = 0;
   std::map<std::string, std::vector<std::byte>> staged_;  // files of the save that is going on
   std::map<std::int64_t, std::shared_ptr<const Checkpoint>> committed_;
+  std::map<std::int64_t, Quarantined> quarantined_;
 };
 
 struct MemoryStoreOptions {
