@@ -194,7 +194,8 @@ TEST(GradientCheck, SoftmaxCrossEntropy) {
 
 // The mean loss of 6 samples of a batch of 24, in the model's parameters. stride: only each stride-th
 // element.
-void check_model(const models::ModelConfig& config, std::int64_t bucket_bytes_max, std::int64_t stride) {
+void check_model(const models::ModelConfig& config, std::int64_t bucket_bytes_max, std::int64_t stride,
+                 double tolerance) {
   const auto device = device::make_reference_device();
   auto model = *models::make_model(config);
   const nn::BucketLayout layout = nn::plan_buckets(model->parameters(), bucket_bytes_max);
@@ -228,7 +229,7 @@ void check_model(const models::ModelConfig& config, std::int64_t bucket_bytes_ma
 
 TEST(GradientCheck, WholeMlp) {
   check_model({.name = "mlp", .hidden = {12, 9}, .dropout = 0.25, .input_shape = {4, 3}, .classes = 5}, 512,
-              1);
+              1, kTolerance);
 }
 
 TEST(GradientCheck, WholeMlpWithEverything) {
