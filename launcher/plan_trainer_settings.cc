@@ -30,6 +30,17 @@ class Settings {
   std::vector<TrainerSetting> settings_;
 };
 
+void add_model(const TrainerSpec& trainer, Settings& settings) {
+  settings.decisive("model", "--model", trainer.model);
+  if (trainer.model == "mlp") {
+    settings.decisive("hidden", "--hidden", fmt::format("{}", fmt::join(trainer.hidden, ",")));
+    settings.decisive("activation", "--activation", trainer.activation);
+    settings.decisive("layer_norm", "--layer-norm", flag_value(trainer.layer_norm));
+  }
+  if (trainer.model != "logistic") settings.decisive("dropout", "--dropout", trainer.dropout);
+  settings.decisive("label_smoothing", "--label-smoothing", trainer.label_smoothing);
+}
+
 void add_optimizer(const OptimizerSpec& optimizer, Settings& settings) {
   settings.decisive("optimizer.name", "--optimizer", optimizer.name);
   settings.decisive("optimizer.learning_rate", "--learning-rate", optimizer.learning_rate);
@@ -68,9 +79,7 @@ void add_checkpoint(const CheckpointSpec& checkpoint, Settings& settings) {
 
 std::vector<TrainerSetting> trainer_settings(const TrainerSpec& trainer) {
   Settings settings;
-  settings.decisive("model", "--model", trainer.model);
-  settings.decisive("hidden", "--hidden", fmt::format("{}", fmt::join(trainer.hidden, ",")));
-  settings.decisive("dropout", "--dropout", trainer.dropout);
+  add_model(trainer, settings);
   settings.decisive("dataset", "--dataset", trainer.dataset);
   settings.decisive("batch_size", "--batch-size", trainer.batch_size);
   if (trainer.epochs) settings.decisive("epochs", "--epochs", *trainer.epochs);

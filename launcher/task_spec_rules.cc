@@ -1,6 +1,7 @@
 // Rules of a task file that concern several keys. A rule is skipped while a key it needs has an error of its
 // own.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -37,6 +38,7 @@ class Rules {
   void environment();
   void trainer_presence();
   void trainer_length();
+  void trainer_model();
   void trainer_shards();
   void trainer_optimizer();
   void trainer_schedule();
@@ -117,6 +119,20 @@ void Rules::trainer_length() {
     error({"trainer", "entry_point"},
           "trainer: found neither epochs nor steps; allowed: exactly one of the two");
   }
+}
+
+void Rules::trainer_model() {
+  if (!good({"trainer.model"})) return;
+  const std::string& model = spec_.trainer->model;
+  const auto only_for = [&](const char* key, std::initializer_list<std::string_view> owners) {
+    if (!spec_.has(key) || std::find(owners.begin(), owners.end(), model) != owners.end()) return;
+    error({key}, fmt::format("{}: found beside model {}, which has none; allowed: only with {}", key, model,
+                             fmt::join(owners, ", ")));
+  };
+  only_for("trainer.hidden", {"mlp"});
+  only_for("trainer.activation", {"mlp"});
+  only_for("trainer.layer_norm", {"mlp"});
+  only_for("trainer.dropout", {"mlp", "lenet"});
 }
 
 void Rules::trainer_shards() {
@@ -228,6 +244,7 @@ void apply_rules(TaskSpec& spec, ReadContext& context) {
   rules.trainer_presence();
   if (!spec.trainer) return;
   rules.trainer_length();
+  rules.trainer_model();
   rules.trainer_shards();
   rules.trainer_optimizer();
   rules.trainer_schedule();

@@ -110,9 +110,12 @@ void read_optional_count(GroupReader& group, std::string_view key, std::optional
 
 void read_trainer(GroupReader group, TrainerSpec& trainer) {
   constexpr int kThreadsMax = 1'024;
-  group.choice("model", names({"mlp"}), trainer.model);
+  group.choice("model", names({"mlp", "lenet", "logistic"}), trainer.model);
   read_hidden(group, trainer.hidden);
+  group.choice("activation", names({"relu", "gelu"}), trainer.activation);
+  group.boolean("layer_norm", trainer.layer_norm);
   group.number("dropout", kDropout, trainer.dropout);
+  group.number("label_smoothing", kFraction, trainer.label_smoothing);
   group.choice("dataset", names({"idx"}), trainer.dataset);
   group.integer("batch_size", 1, kBatchMax, trainer.batch_size);
   read_optional_count(group, "epochs", trainer.epochs);

@@ -44,9 +44,12 @@ struct CheckpointSpec {
 };
 
 struct TrainerSpec {
-  std::string model = "mlp";
-  std::vector<int> hidden{512, 256};
-  double dropout = 0;
+  std::string model = "mlp";          // mlp, lenet, logistic
+  std::vector<int> hidden{512, 256};  // mlp only, and the next two
+  std::string activation = "relu";    // relu, gelu
+  bool layer_norm = false;
+  double dropout = 0;  // mlp, lenet
+  double label_smoothing = 0;
   std::string dataset = "idx";
   std::int64_t batch_size = 256;       // of all ranks together
   std::optional<std::int64_t> epochs;  // exactly one of epochs and steps

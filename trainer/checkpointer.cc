@@ -41,6 +41,14 @@ json differences(const json& before, const json& now) {
   return changed;
 }
 
+// A stored configuration as it is to be read: an option that did not exist yet when it was written had what
+// is its default now.
+json with_defaults(const json& stored) {
+  json complete = to_json(TrainerOptions());
+  complete.update(stored);
+  return complete;
+}
+
 Status load_tensor(checkpoint::LoadedCheckpoint& loaded, const NamedTensor& tensor) {
   MUSTER_ASSIGN(const auto shape, loaded.shape(tensor.name));
   if (shape != tensor.shape) {
@@ -90,7 +98,7 @@ Status Checkpointer::check_configuration(const json& stored) const {
 }
 
 void Checkpointer::report_changes(const json& stored) {
-  const json configuration = differences(stored.at("configuration"), context_.configuration);
+  const json configuration = differences(with_defaults(stored.at("configuration")), context_.configuration);
   const json code = differences(stored.at("code"), context_.code);
   if (configuration.empty() && code.empty()) return;
   events_.emit(
@@ -119,7 +127,7 @@ Result<bool> Checkpointer::restore(TrainingState& state) {
     return fail(ErrorCode::kCorrupt, "{}: the stored state lacks configuration, code or training",
                 loaded.path());
   }
-  MUSTER_TRY(check_configuration(stored.at("configuration")));
+  MUSTER_TRY(check_configuration(with_defaults(stored.at("configuration"))));
   MUSTER_ASSIGN(state, training_state_from_json(stored.at("training")));
   for (const NamedTensor& tensor : tensors_) MUSTER_TRY(load_tensor(loaded, tensor));
   report_changes(stored);

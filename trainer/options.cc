@@ -1,11 +1,14 @@
 #include "trainer/options.h"
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
 #include "common/run_contract.h"
 
@@ -34,16 +37,19 @@ po::options_description describe(RawOptions& raw) {
   TrainerOptions& v = raw.values;
   const auto value = [](auto& target) { return po::value(&target)->default_value(target); };
   po::options_description model("Model and data");
-  model.add_options()                                                                       //
-      ("model", value(v.model), "model: mlp")                                               //
-      ("hidden", value(raw.hidden), "mlp: sizes of the hidden layers")                      //
-      ("dropout", value(v.dropout), "drop probability after each hidden layer, in [0, 1)")  //
-      ("dataset", value(v.dataset), "data format: idx")                                     //
-      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")   //
-      ("batch-size", value(v.batch_size), "global batch size")                              //
-      ("epochs", po::value(&raw.epochs), "train this many passes over the data …")          //
-      ("steps", po::value(&raw.steps), "… or this many steps")                              //
-      ("seed", value(v.seed), "seed of everything random")                                  //
+  model.add_options()                                                                                      //
+      ("model", value(v.model), "mlp, lenet or logistic")                                                  //
+      ("hidden", value(raw.hidden), "mlp: sizes of the hidden layers")                                     //
+      ("activation", value(v.activation), "mlp: relu or gelu")                                             //
+      ("layer-norm", value(v.layer_norm), "mlp: layer norm between each hidden layer and its activation")  //
+      ("dropout", value(v.dropout), "mlp, lenet: drop probability after each hidden layer, in [0, 1)")     //
+      ("label-smoothing", value(v.label_smoothing), "of the loss in training, in [0, 1)")                  //
+      ("dataset", value(v.dataset), "data format: idx")                                                    //
+      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")                  //
+      ("batch-size", value(v.batch_size), "global batch size")                                             //
+      ("epochs", po::value(&raw.epochs), "train this many passes over the data …")                         //
+      ("steps", po::value(&raw.steps), "… or this many steps")                                             //
+      ("seed", value(v.seed), "seed of everything random")                                                 //
       ("shards", value(v.shards), "virtual shards of a batch: a power of two, at least the number of ranks");
   po::options_description optimizer("Optimizer");
   optimizer.add_options()                                                             //
@@ -138,8 +144,11 @@ void parse_hidden(const std::string& text, std::vector<std::int64_t>& hidden, Ru
 void apply_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
   constexpr std::int64_t kMany = std::int64_t{1} << 40;
   constexpr double kLarge = 1e6;
-  rules.one_of("model", v.model, {"mlp"});
+  rules.one_of("model", v.model, {"mlp", "lenet", "logistic"});
+  rules.one_of("activation", v.activation, {"relu", "gelu"});
   rules.range("dropout", v.dropout, 0.0, 0.999);
+  rules.require(v.label_smoothing >= 0 && v.label_smoothing < 1,
+                fmt::format("--label-smoothing is {}; allowed: [0, 1)", v.label_smoothing));
   rules.one_of("dataset", v.dataset, {"idx"});
   rules.require(!v.data_path.empty(), "--data-path is missing (or set MUSTER_DATA_DIR)");
   rules.range<std::int64_t>("batch-size", v.batch_size, 1, 1 << 24);
@@ -180,6 +189,19 @@ void apply_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
   rules.range("keep-last", v.keep_last, 1, 1'000'000);
 }
 
+// An option that the model has no use for was meant for another model.
+void apply_model_rules(const po::variables_map& variables, const std::string& model, Rules& rules) {
+  const auto only_for = [&](const char* flag, std::initializer_list<std::string_view> owners) {
+    if (variables[flag].defaulted() || std::find(owners.begin(), owners.end(), model) != owners.end()) return;
+    rules.require(false, fmt::format("--{} is given with --model {}, which has none; allowed: only with {}",
+                                     flag, model, fmt::join(owners, ", ")));
+  };
+  only_for("hidden", {"mlp"});
+  only_for("activation", {"mlp"});
+  only_for("layer-norm", {"mlp"});
+  only_for("dropout", {"mlp", "lenet"});
+}
+
 }  // namespace
 
 Result<ParsedOptions> parse_trainer_options(int argc, const char* const* argv) {
@@ -206,6 +228,7 @@ Result<ParsedOptions> parse_trainer_options(int argc, const char* const* argv) {
   Rules rules;
   parse_hidden(raw.hidden, options.hidden, rules);
   apply_rules(raw, options, rules);
+  apply_model_rules(variables, options.model, rules);
   if (!rules.violations().empty()) {
     return fail(ErrorCode::kInvalidArgument, "{}", fmt::join(rules.violations(), "\n"));
   }
@@ -229,7 +252,10 @@ nlohmann::json to_json(const TrainerOptions& o) {
   nlohmann::json json = {
       {"model", o.model},
       {"hidden", o.hidden},
+      {"activation", o.activation},
+      {"layer_norm", o.layer_norm},
       {"dropout", o.dropout},
+      {"label_smoothing", o.label_smoothing},
       {"dataset", o.dataset},
       {"data_path", o.data_path},
       {"batch_size", o.batch_size},
@@ -272,8 +298,9 @@ nlohmann::json to_json(const TrainerOptions& o) {
 }
 
 const std::vector<std::string>& fixed_option_names() {
-  static const std::vector<std::string> names = {"data",       "model", "hidden", "dataset",
-                                                 "batch_size", "seed",  "shards", "optimizer"};
+  static const std::vector<std::string> names = {"data",       "model",    "hidden",     "activation",
+                                                 "layer_norm", "dataset",  "batch_size", "seed",
+                                                 "shards",     "optimizer"};
   return names;
 }
 

@@ -17,7 +17,10 @@ struct TrainerOptions {
   // What is learned
   std::string model = "mlp";
   std::vector<std::int64_t> hidden = {512, 256};
+  std::string activation = "relu";
+  bool layer_norm = false;
   double dropout = 0.0;
+  double label_smoothing = 0.0;
   std::string dataset = "idx";
   std::string data_path;
   // How long, in which portions

@@ -29,7 +29,10 @@ Result<Replica> Replica::create(const TrainerOptions& options, const data::Datas
   models::ModelConfig model;
   model.name = options.model;
   model.hidden = options.hidden;
+  model.activation = options.activation;
+  model.layer_norm = options.layer_norm;
   model.dropout = options.dropout;
+  model.label_smoothing = options.label_smoothing;
   model.input_shape = data.sample_shape();
   model.classes = data.classes();
   optim::OptimizerConfig optimizer;

@@ -6,30 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/support/test_tensor.h"
-#include "trainer/device/cpu_device.h"
-#include "trainer/device/device.h"
-#include "trainer/device/reference_device.h"
+#include "tests/contract/device_contract.h"
 
 namespace muster::device {
 namespace {
-
-using testing::random_values;
-using testing::relative_error;
-using testing::TestTensor;
-
-constexpr double kTolerance = 1e-6;
-
-struct Implementation {
-  std::string name;
-  std::unique_ptr<Device> (*make)();
-};
-
-std::unique_ptr<Device> make_cpu(int threads, bool reorder) {
-  auto device = make_cpu_device({.threads = threads, .library_weight_layout = reorder});
-  EXPECT_TRUE(device) << device.error().message;
-  return device ? std::move(*device) : nullptr;
-}
 
 struct LinearShape {
   std::int64_t rows;
@@ -41,32 +21,6 @@ struct LinearShape {
 const LinearShape kShapes[] = {{1, 1, 1},      {16, 784, 512}, {16, 512, 256}, {16, 256, 10},
                                {15, 784, 512}, {1, 784, 512},  {3, 5, 7},      {17, 33, 65},
                                {64, 64, 10},   {2, 1, 129},    {31, 129, 1}};
-
-class DeviceContract : public ::testing::TestWithParam<Implementation> {
- protected:
-  void SetUp() override {
-    device = GetParam().make();
-    ASSERT_NE(device, nullptr);
-  }
-
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Device> reference = make_reference_device();
-};
-
-// The same operation on the device (fp32) and on the reference (fp64), from the same values.
-struct Both {
-  TestTensor narrow;
-  TestTensor wide;
-
-  Both(const std::vector<std::int64_t>& shape, std::uint64_t seed)
-      : narrow(TestTensor::random(DType::kFloat32, shape, seed)),
-        wide(TestTensor::random(DType::kFloat64, shape, seed)) {}
-  Both(const std::vector<std::int64_t>& shape, const std::vector<double>& values)
-      : narrow(TestTensor::of(DType::kFloat32, shape, values)),
-        wide(TestTensor::of(DType::kFloat64, shape, narrow.values())) {}
-
-  double error() const { return relative_error(narrow.values(), wide.values()); }
-};
 
 TEST_P(DeviceContract, LinearForward) {
   for (const auto& [rows, in, out] : kShapes) {
@@ -121,7 +75,7 @@ TEST_P(DeviceContract, NoRowsGiveZeroGradients) {
   ASSERT_TRUE(device->linear_backward_weights(x, y, dweight, dbias));
   EXPECT_EQ(dweight.values(), std::vector<double>(35, 0.0));
   EXPECT_EQ(dbias.values(), std::vector<double>(7, 0.0));
-  const auto sum = device->softmax_cross_entropy(y, labels, 1.0, y);
+  const auto sum = device->softmax_cross_entropy(y, labels, 0.1, 1.0, y);
   ASSERT_TRUE(sum);
   EXPECT_EQ(sum->loss, 0);
   EXPECT_EQ(sum->correct, 0);
@@ -195,6 +149,61 @@ TEST_P(DeviceContract, ReluDoesNotHideNaN) {
   EXPECT_TRUE(std::isnan(y.values()[0]));
 }
 
+TEST_P(DeviceContract, Gelu) {
+  std::vector<double> values = random_values(1003, 1);
+  for (double& value : values) value *= 6;  // well into both tails
+  const Both x({1003}, values);
+  const Both dy({1003}, 2);
+  const Both y({1003}, 3);
+  const Both dx({1003}, 4);
+  ASSERT_TRUE(device->gelu_forward(x.narrow, y.narrow));
+  ASSERT_TRUE(reference->gelu_forward(x.wide, y.wide));
+  EXPECT_LE(y.error(), kTolerance);
+  ASSERT_TRUE(device->gelu_backward(x.narrow, dy.narrow, dx.narrow));
+  ASSERT_TRUE(reference->gelu_backward(x.wide, dy.wide, dx.wide));
+  EXPECT_LE(dx.error(), kTolerance);
+
+  const auto known = TestTensor::of(DType::kFloat32, {3}, {-1, 0, 1});  // Φ(1) = 0.8413447460685429
+  ASSERT_TRUE(device->gelu_forward(known, known));
+  EXPECT_NEAR(known.values()[0], -0.1586552539314571, 1e-7);
+  EXPECT_EQ(known.values()[1], 0);
+  EXPECT_NEAR(known.values()[2], 0.8413447460685429, 1e-7);
+}
+
+TEST_P(DeviceContract, LayerNorm) {
+  for (const auto& [rows, features] :
+       {std::pair<std::int64_t, std::int64_t>{0, 7}, {1, 1}, {1, 13}, {16, 512}, {5, 33}}) {
+    SCOPED_TRACE(fmt::format("{} rows of {}", rows, features));
+    const Both x({rows, features}, 1);
+    const Both weight({features}, 2);
+    const Both bias({features}, 3);
+    const Both y({rows, features}, 4);
+    const TestTensor moments(DType::kFloat64, {rows, 2});
+    const TestTensor reference_moments(DType::kFloat64, {rows, 2});
+    ASSERT_TRUE(device->layer_norm_forward(x.narrow, weight.narrow, bias.narrow, 1e-5, moments, y.narrow));
+    ASSERT_TRUE(
+        reference->layer_norm_forward(x.wide, weight.wide, bias.wide, 1e-5, reference_moments, y.wide));
+    EXPECT_LE(y.error(), kTolerance);
+    EXPECT_LE(relative_error(moments.values(), reference_moments.values()), kTolerance);
+
+    const Both dy({rows, features}, 5);
+    const Both dx({rows, features}, 6);
+    const Both dweight({features}, 7);
+    const Both dbias({features}, 8);
+    ASSERT_TRUE(device->layer_norm_backward(x.narrow, dy.narrow, weight.narrow, moments, dx.narrow,
+                                            dweight.narrow, dbias.narrow));
+    ASSERT_TRUE(reference->layer_norm_backward(x.wide, dy.wide, weight.wide, reference_moments, dx.wide,
+                                               dweight.wide, dbias.wide));
+    EXPECT_LE(dx.error(), kTolerance);
+    EXPECT_LE(dweight.error(), kTolerance);
+    EXPECT_LE(dbias.error(), kTolerance);
+    const std::string before = dweight.narrow.bits();
+    ASSERT_TRUE(device->layer_norm_backward(x.narrow, dy.narrow, weight.narrow, moments, Tensor(),
+                                            dweight.narrow, dbias.narrow));
+    EXPECT_EQ(dweight.narrow.bits(), before) << "without dx";
+  }
+}
+
 TEST_P(DeviceContract, DropoutIsTheStreamsMask) {
   constexpr double kRate = 0.3;
   constexpr std::int64_t kElements = 4 * 1500 + 3;
@@ -213,29 +222,46 @@ TEST_P(DeviceContract, DropoutIsTheStreamsMask) {
 }
 
 TEST_P(DeviceContract, SoftmaxCrossEntropy) {
-  for (const double size : {1.0, 30.0, 500.0}) {  // 500: exp() of a logit overflows even in double
-    SCOPED_TRACE(size);
-    std::vector<double> values = random_values(30, 1);
-    for (double& value : values) value *= size;
-    const Both logits({6, 5}, values);
-    const Both dlogits({6, 5}, 2);
-    const auto labels = TestTensor::labels({0, 1, 2, 3, 4, 0});
-    const auto got = device->softmax_cross_entropy(logits.narrow, labels, 0.25, dlogits.narrow);
-    const auto expected = reference->softmax_cross_entropy(logits.wide, labels, 0.25, dlogits.wide);
-    ASSERT_TRUE(got && expected);
-    EXPECT_NEAR(got->loss, expected->loss, kTolerance * expected->loss);
-    EXPECT_EQ(got->correct, expected->correct);
-    EXPECT_LE(dlogits.error(), kTolerance);
+  for (const double smoothing : {0.0, 0.1, 0.9}) {
+    for (const double size : {1.0, 30.0, 500.0}) {  // 500: exp() of a logit overflows even in double
+      SCOPED_TRACE(fmt::format("smoothing {}, logits of {}", smoothing, size));
+      std::vector<double> values = random_values(30, 1);
+      for (double& value : values) value *= size;
+      const Both logits({6, 5}, values);
+      const Both dlogits({6, 5}, 2);
+      const auto labels = TestTensor::labels({0, 1, 2, 3, 4, 0});
+      const auto got = device->softmax_cross_entropy(logits.narrow, labels, smoothing, 0.25, dlogits.narrow);
+      const auto expected =
+          reference->softmax_cross_entropy(logits.wide, labels, smoothing, 0.25, dlogits.wide);
+      ASSERT_TRUE(got && expected);
+      EXPECT_NEAR(got->loss, expected->loss, kTolerance * expected->loss);
+      EXPECT_EQ(got->correct, expected->correct);
+      EXPECT_LE(dlogits.error(), kTolerance);
 
-    const auto without = device->softmax_cross_entropy(logits.narrow, labels, 0.25, Tensor());
-    ASSERT_TRUE(without);
-    EXPECT_EQ(without->loss, got->loss);
+      const auto without = device->softmax_cross_entropy(logits.narrow, labels, smoothing, 0.25, Tensor());
+      ASSERT_TRUE(without);
+      EXPECT_EQ(without->loss, got->loss);
+    }
   }
+}
+
+TEST_P(DeviceContract, LabelSmoothingIsPyTorchs) {
+  // torch.nn.functional.cross_entropy(torch.tensor([[2., 0., -1.], [0., 1., 0.]]), torch.tensor([0, 2]),
+  // reduction="sum", label_smoothing=0.3), by its definition: 0.7 · (loss of the label) + 0.3 · (mean loss of
+  // all classes).
+  const auto logits = TestTensor::of(DType::kFloat32, {2, 3}, {2, 0, -1, 0, 1, 0});
+  const auto sum = device->softmax_cross_entropy(logits, TestTensor::labels({0, 2}), 0.3, 1.0, Tensor());
+  ASSERT_TRUE(sum);
+  const double first = std::log(std::exp(2.0) + 1 + std::exp(-1.0));
+  const double second = std::log(std::exp(1.0) + 2);
+  const double expected =
+      0.7 * (first - 2) + 0.3 * (first - 1.0 / 3) + 0.7 * second + 0.3 * (second - 1.0 / 3);
+  EXPECT_NEAR(sum->loss, expected, 1e-6);
 }
 
 TEST_P(DeviceContract, CountsTheFirstLargestLogitAsThePrediction) {
   const auto logits = TestTensor::of(DType::kFloat32, {3, 3}, {1, 1, 0, 1, 1, 0, 0, 0, 2});
-  const auto sum = device->softmax_cross_entropy(logits, TestTensor::labels({0, 1, 2}), 1.0, Tensor());
+  const auto sum = device->softmax_cross_entropy(logits, TestTensor::labels({0, 1, 2}), 0.0, 1.0, Tensor());
   ASSERT_TRUE(sum);
   EXPECT_EQ(sum->correct, 2);
 }
@@ -360,13 +386,7 @@ TEST_P(DeviceContract, AllocatesZeroedAlignedMemory) {
   EXPECT_FALSE(device->allocate(SIZE_MAX));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Devices, DeviceContract,
-    ::testing::Values(Implementation{"cpu", [] { return make_cpu(1, false); }},
-                      Implementation{"cpu_library_layout", [] { return make_cpu(1, true); }},
-                      Implementation{"cpu_two_threads", [] { return make_cpu(2, false); }},
-                      Implementation{"reference", [] { return make_reference_device(); }}),
-    [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceContract, all_devices(), name_of);
 
 TEST(MakeDevice, KnowsItsNames) {
   EXPECT_EQ((*make_device("cpu", 1))->name(), "cpu");

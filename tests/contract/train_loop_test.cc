@@ -103,6 +103,47 @@ TEST(TrainLoop, StoppedAndResumedOnAnyNumberOfRanksItEndsWithTheSameBits) {
   }
 }
 
+// Models and losses beside the plain mlp: 10 steps, on other numbers of ranks, and with a stop on the way.
+class OtherModel : public ::testing::TestWithParam<const char*> {
+ protected:
+  static TrainingRun run_of(int ranks) {
+    TrainingRun run = demanding_run(ranks);
+    run.options.model = GetParam();
+    run.options.activation = "gelu";
+    run.options.layer_norm = true;
+    run.options.label_smoothing = 0.1;
+    run.options.epochs = 2;
+    run.sample_shape = {4, 5};
+    return run;
+  }
+};
+
+TEST_P(OtherModel, GivesTheSameBitsOnAnyNumberOfRanksAndAfterAStop) {
+  const auto whole = std::make_shared<MemoryCheckpoints>();
+  for (const auto& outcome : run_training(run_of(1), whole).outcomes) ASSERT_TRUE(outcome);
+  const Tensors expected = newest_tensors(whole);
+  ASSERT_FALSE(expected.empty());
+  for (const int ranks : {2, 3, 8}) {
+    const auto backing = std::make_shared<MemoryCheckpoints>();
+    TrainingRun first = run_of(ranks);
+    first.stop_rank = ranks - 1;
+    first.stop_at_step = 3;
+    for (const auto& outcome : run_training(first, backing).outcomes) {
+      ASSERT_TRUE(outcome) << outcome.error().message;
+      ASSERT_TRUE(outcome->stopped);
+    }
+    TrainingRun rest = run_of(ranks - 1);
+    rest.generation = 2;
+    for (const auto& outcome : run_training(rest, backing).outcomes) {
+      ASSERT_TRUE(outcome) << outcome.error().message;
+      EXPECT_EQ(outcome->step, 10);
+    }
+    EXPECT_EQ(newest_tensors(backing), expected) << ranks << " ranks, then " << ranks - 1;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TrainLoop, OtherModel, ::testing::Values("lenet", "mlp", "logistic"));
+
 TEST(TrainLoop, EachSampleIsSeenExactlyOnceAnEpochAcrossAStop) {
   const auto backing = std::make_shared<MemoryCheckpoints>();
   TrainingRun run = demanding_run(3);
@@ -307,6 +348,61 @@ TEST(TrainLoop, WhatChangedSinceTheCheckpointIsNamed) {
   const auto changes = result.events->named(event::kConfigurationChanged);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].at("configuration").dump(), R"({"learning_rate":{"before":0.01,"now":0.02}})");
+}
+
+TEST(TrainLoop, AnotherWayToComputeIsNamed) {
+  const auto backing = stopped_at(2, 5);
+  TrainingRun run = demanding_run(2);
+  run.generation = 2;
+  run.options.threads = 2;
+  const auto changes = run_training(run, backing).events->named(event::kConfigurationChanged);
+  ASSERT_EQ(changes.size(), 1u);
+  const json device = changes[0].at("code").at("device");
+  // Library version, instruction set, threads.
+  EXPECT_THAT(device.at("before").get<std::string>(),
+              ::testing::ContainsRegex("^cpu: oneDNN [0-9.]+, [A-Z0-9.-]+, 1 thread, "));
+  EXPECT_THAT(device.at("now").get<std::string>(),
+              ::testing::ContainsRegex("^cpu: oneDNN [0-9.]+, [A-Z0-9.-]+, 2 threads, "));
+}
+
+// Writes checkpoints as an older muster-train did, which did not know these options.
+class OldStore final : public CheckpointStore {
+ public:
+  explicit OldStore(std::unique_ptr<CheckpointStore> inner) : inner_(std::move(inner)) {}
+  Result<SaveReport> save(const SaveRequest& request) override {
+    SaveRequest old = request;
+    for (const char* option : {"activation", "layer_norm", "label_smoothing"}) {
+      old.state.at("configuration").erase(option);
+    }
+    return inner_->save(old);
+  }
+  Result<LoadOutcome> load_latest() override { return inner_->load_latest(); }
+
+ private:
+  std::unique_ptr<CheckpointStore> inner_;
+};
+
+TEST(TrainLoop, AnOptionThatACheckpointDoesNotKnowHadItsDefault) {
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun old = demanding_run(2);
+  old.decorate = [](auto store) { return std::make_unique<OldStore>(std::move(store)); };
+  old.stop_rank = 0;
+  old.stop_at_step = 7;
+  run_training(old, backing);
+  TrainingRun other = demanding_run(2);
+  other.generation = 2;
+  other.options.activation = "gelu";
+  for (const auto& outcome : run_training(other, backing).outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_THAT(outcome.error().message,
+                ::testing::HasSubstr(R"(activation: "relu" in the checkpoint, "gelu" now)"));
+  }
+  TrainingRun same = demanding_run(2);
+  same.generation = 3;
+  const TrainingResult result = run_training(same, backing);
+  expect_completed(result);
+  EXPECT_TRUE(result.events->named(event::kConfigurationChanged).empty());
+  EXPECT_EQ(newest_tensors(backing), undisturbed());
 }
 
 TEST(TrainLoop, FewerShardsThanRanksIsAnError) {

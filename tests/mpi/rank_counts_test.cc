@@ -34,6 +34,21 @@ TEST_P(RankCount, GivesTheSameFinalHash) { EXPECT_EQ(hash_on(GetParam()), hash_o
 
 INSTANTIATE_TEST_SUITE_P(Exactness, RankCount, ::testing::Values(2, 3, 4, 5, 8));
 
+std::string lenet_hash_on(int ranks) {
+  std::string task = demanding_task(ranks, 1);
+  const std::string mlp = "model: mlp\n  hidden: [32, 16]\n";
+  task.replace(task.find(mlp), mlp.size(), "model: lenet\n  label_smoothing: 0.1\n");
+  RunUnderTest run(task);
+  EXPECT_EQ(run.run({"--quiet"}), 0) << run.output();
+  return run.hash();
+}
+
+TEST(Lenet, GivesTheSameFinalHashOnAnyNumberOfRanks) {
+  const std::string hash = lenet_hash_on(1);
+  EXPECT_EQ(hash.size(), 64u);
+  for (const int ranks : {2, 3}) EXPECT_EQ(lenet_hash_on(ranks), hash) << ranks << " ranks";
+}
+
 class ResumedRankCount : public ::testing::TestWithParam<int> {};
 
 TEST_P(ResumedRankCount, GivesTheSameFinalHashAfterABeginOnFourRanks) {

@@ -62,8 +62,9 @@ Result<TrainOutcome> run_rank(const TrainingRun& run, comm::Communicator& commun
   RequestedSaves none;
   StoppingSink events(recorder, run, communicator.rank() == run.stop_rank ? stop_flag : nobody_stops);
   const auto load_data = [&]() -> Result<data::DatasetPair> {
-    return data::DatasetPair{std::make_unique<ClusterDataset>(run.samples, 5, run.poisoned),
-                             std::make_unique<ClusterDataset>(40, 6)};
+    return data::DatasetPair{
+        std::make_unique<ClusterDataset>(run.samples, 5, run.poisoned, run.sample_shape),
+        std::make_unique<ClusterDataset>(40, 6, std::vector<std::int64_t>{}, run.sample_shape)};
   };
   return train(run.options, {communicator, *device, load_data, store.get(), events,
                              communicator.rank() == run.stop_rank ? stop_flag : nobody_stops,
@@ -72,14 +73,17 @@ Result<TrainOutcome> run_rank(const TrainingRun& run, comm::Communicator& commun
 
 }  // namespace
 
-ClusterDataset::ClusterDataset(std::int64_t samples, std::uint64_t seed, std::vector<std::int64_t> poisoned)
+ClusterDataset::ClusterDataset(std::int64_t samples, std::uint64_t seed, std::vector<std::int64_t> poisoned,
+                               std::vector<std::int64_t> sample_shape)
     : samples_(samples),
       seed_(seed),
       poisoned_(std::move(poisoned)),
+      shape_(std::move(sample_shape)),
       fingerprint_(fmt::format("clusters/{}/{}/{}", samples, seed, fmt::join(poisoned_, ","))) {}
 
 void ClusterDataset::fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const {
-  const auto features = static_cast<std::size_t>(shape_[0]);
+  const auto features = static_cast<std::size_t>(
+      std::accumulate(shape_.begin(), shape_.end(), std::int64_t{1}, std::multiplies<>()));
   for (const std::int64_t id : ids) {
     const auto label = static_cast<std::int32_t>(id % classes());
     *labels++ = label;

@@ -23,7 +23,8 @@ namespace muster::testing {
 // Separable clusters with noise; any size. A sample listed in `poisoned` is all NaN.
 class ClusterDataset final : public data::Dataset {
  public:
-  ClusterDataset(std::int64_t samples, std::uint64_t seed, std::vector<std::int64_t> poisoned = {});
+  ClusterDataset(std::int64_t samples, std::uint64_t seed, std::vector<std::int64_t> poisoned = {},
+                 std::vector<std::int64_t> sample_shape = {12});
   std::int64_t size() const override { return samples_; }
   const std::vector<std::int64_t>& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return 4; }
@@ -34,7 +35,7 @@ class ClusterDataset final : public data::Dataset {
   std::int64_t samples_;
   std::uint64_t seed_;
   std::vector<std::int64_t> poisoned_;
-  std::vector<std::int64_t> shape_ = {12};
+  std::vector<std::int64_t> shape_;
   std::string fingerprint_;
 };
 
@@ -56,6 +57,7 @@ struct TrainingRun {
   int ranks = 2;
   std::int32_t generation = 1;
   std::int64_t samples = 150;
+  std::vector<std::int64_t> sample_shape = {12};
   std::vector<std::int64_t> poisoned;
   // Raises the stop flag of this rank when the given step is reported by rank 0's samples event.
   int stop_rank = -1;

@@ -93,7 +93,10 @@ TEST(Plan, TheTrainerGetsEveryResolvedValue) {
   EXPECT_EQ(plan.argv.front(), "/opt/muster/muster-train");
   const std::map<std::string, std::string> expected{{"--model", "mlp"},
                                                     {"--hidden", "512,256"},
+                                                    {"--activation", "relu"},
+                                                    {"--layer-norm", "0"},
                                                     {"--dropout", "0"},
+                                                    {"--label-smoothing", "0"},
                                                     {"--dataset", "idx"},
                                                     {"--batch-size", "256"},
                                                     {"--epochs", "3"},
@@ -141,6 +144,19 @@ TEST(Plan, SgdGetsItsOwnSettings) {
   EXPECT_EQ(flag_of(plan, "--momentum"), "0.5");
   EXPECT_EQ(flag_of(plan, "--learning-rate"), "0.01");
   EXPECT_EQ(flag_of(plan, "--beta1"), "(absent)");
+}
+
+TEST(Plan, AModelGetsItsOwnSettings) {
+  const Plan lenet = plan_of(kTrainer + "trainer: {steps: 9, model: lenet, dropout: 0.5}\n");
+  EXPECT_EQ(flag_of(lenet, "--model"), "lenet");
+  EXPECT_EQ(flag_of(lenet, "--dropout"), "0.5");
+  EXPECT_EQ(flag_of(lenet, "--label-smoothing"), "0");
+  const Plan logistic = plan_of(kTrainer + "trainer: {steps: 9, model: logistic}\n");
+  EXPECT_EQ(flag_of(logistic, "--dropout"), "(absent)");
+  for (const char* flag : {"--hidden", "--activation", "--layer-norm"}) {
+    EXPECT_EQ(flag_of(lenet, flag), "(absent)") << flag;
+    EXPECT_EQ(flag_of(logistic, flag), "(absent)") << flag;
+  }
 }
 
 TEST(Plan, TheTrainerMustBeInstalled) {
@@ -214,14 +230,29 @@ TEST(Fingerprint, HoldsWhatDecidesTheResult) {
   EXPECT_EQ(base.at("args"), "[]");
   EXPECT_EQ(base.at("trainer.epochs"), "3");
   EXPECT_EQ(base.at("trainer.hidden"), "512,256");
-  for (const char* edit :
-       {"epochs: 4", "epochs: 3, hidden: [512]", "epochs: 3, dropout: 0.1", "epochs: 3, batch_size: 128",
-        "epochs: 3, seed: 2", "epochs: 3, shards: 32", "epochs: 3, optimizer: {name: sgd}",
-        "epochs: 3, optimizer: {learning_rate: 0.002}", "epochs: 3, optimizer: {epsilon: 1e-7}",
-        "epochs: 3, schedule: {kind: constant}", "epochs: 3, schedule: {warmup_steps: 1}",
-        "epochs: 3, schedule: {min_learning_rate: 1e-5}", "epochs: 3, device: reference",
-        "epochs: 3, threads: 2", "epochs: 3, allreduce: {algorithm: ring}", "epochs: 3, reproducible: false",
-        "epochs: 3, on_nonfinite: skip", "steps: 3"}) {
+  for (const char* edit : {"epochs: 4",
+                           "epochs: 3, hidden: [512]",
+                           "epochs: 3, dropout: 0.1",
+                           "epochs: 3, batch_size: 128",
+                           "epochs: 3, activation: gelu",
+                           "epochs: 3, layer_norm: true",
+                           "epochs: 3, label_smoothing: 0.1",
+                           "epochs: 3, model: lenet",
+                           "epochs: 3, model: logistic",
+                           "epochs: 3, seed: 2",
+                           "epochs: 3, shards: 32",
+                           "epochs: 3, optimizer: {name: sgd}",
+                           "epochs: 3, optimizer: {learning_rate: 0.002}",
+                           "epochs: 3, optimizer: {epsilon: 1e-7}",
+                           "epochs: 3, schedule: {kind: constant}",
+                           "epochs: 3, schedule: {warmup_steps: 1}",
+                           "epochs: 3, schedule: {min_learning_rate: 1e-5}",
+                           "epochs: 3, device: reference",
+                           "epochs: 3, threads: 2",
+                           "epochs: 3, allreduce: {algorithm: ring}",
+                           "epochs: 3, reproducible: false",
+                           "epochs: 3, on_nonfinite: skip",
+                           "steps: 3"}) {
     EXPECT_NE(fingerprint_of(kTrainer + "trainer: {" + edit + "}\n"), base) << edit;
   }
   EXPECT_NE(fingerprint_of(kTrainer + "trainer: {epochs: 3}\nargs: [x]\n"), base);

@@ -61,7 +61,10 @@ schedule:
 trainer:
   model: mlp
   hidden: [64, 32]
+  activation: gelu
+  layer_norm: true
   dropout: 0.25
+  label_smoothing: 0.1
   dataset: idx
   batch_size: 128
   steps: 1000
@@ -132,7 +135,10 @@ TEST(TaskSpec, ReadsResourcesAndSchedule) {
 TEST(TaskSpec, ReadsTheTrainer) {
   const TrainerSpec trainer = *parse(kEveryKey).trainer;
   EXPECT_THAT(trainer.hidden, ElementsAre(64, 32));
+  EXPECT_EQ(trainer.activation, "gelu");
+  EXPECT_TRUE(trainer.layer_norm);
   EXPECT_EQ(trainer.dropout, 0.25);
+  EXPECT_EQ(trainer.label_smoothing, 0.1);
   EXPECT_EQ(trainer.batch_size, 128);
   EXPECT_EQ(trainer.epochs, std::nullopt);
   EXPECT_EQ(trainer.steps, 1000);

@@ -5,7 +5,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "trainer/device/channels_last.h"
 #include "trainer/device/cpu_kernels.h"
+#include "trainer/device/cpu_layer_norm.h"
+#include "trainer/device/cpu_max_pool.h"
+#include "trainer/device/dnnl_convolution.h"
 #include "trainer/device/dnnl_linear.h"
 #include "trainer/device/host_memory.h"
 #include "trainer/device/shape_checks.h"
@@ -15,10 +19,11 @@ namespace {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(std::unique_ptr<DnnlLinear> linear) : linear_(std::move(linear)) {}
+  CpuDevice(std::unique_ptr<DnnlEngine> engine, WeightLayout layout)
+      : engine_(std::move(engine)), linear_(*engine_, layout), convolution_(*engine_) {}
 
   std::string_view name() const override { return "cpu"; }
-  std::string info() const override { return "cpu: " + linear_->info(); }
+  std::string info() const override { return fmt::format("cpu: {}, {}", engine_->info(), linear_.info()); }
   Location location() const override { return Location::kHost; }
   bool supports(DType dtype) const override { return dtype == DType::kFloat32; }
   Result<std::unique_ptr<Memory>> allocate(std::size_t bytes) override { return allocate_host_memory(bytes); }
@@ -27,7 +32,7 @@ class CpuDevice final : public Device {
                         ParametersVersion version, const Tensor& y) override {
     assert_linear_shapes(x, weight, bias, y);
     if (x.shape[0] == 0) return {};
-    MUSTER_TRY(linear_->forward(x, weight, bias, version, y));
+    MUSTER_TRY(linear_.forward(x, weight, bias, version, y));
     // Not oneDNN's fused ReLU: that one turns NaN into 0, and would hide a diverged run.
     return activation == Activation::kRelu ? relu_forward(y, y) : Status();
   }
@@ -36,26 +41,105 @@ class CpuDevice final : public Device {
                               const Tensor& dx) override {
     assert_linear_shapes(dx, weight, Tensor(), dy);
     if (dy.shape[0] == 0) return {};
-    return linear_->backward_data(dy, weight, version, dx);
+    return linear_.backward_data(dy, weight, version, dx);
   }
 
   Status linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dweight,
                                  const Tensor& dbias) override {
     assert_linear_shapes(x, dweight, dbias, dy);
-    if (x.shape[0] > 0) return linear_->backward_weights(x, dy, dweight, dbias);
+    if (x.shape[0] > 0) return linear_.backward_weights(x, dy, dweight, dbias);
     MUSTER_TRY(fill(dweight, 0));
     if (dbias) MUSTER_TRY(fill(dbias, 0));
     return {};
   }
 
+  Status conv2d_forward(const Window2d& window, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        Activation activation, ParametersVersion version, const Tensor& y) override {
+    assert_conv2d_shapes(window, x, weight, bias, y);
+    if (x.shape[0] == 0) return {};
+    MUSTER_ASSIGN(const Tensor input, staged_[0].read(x));
+    MUSTER_ASSIGN(const Tensor output, staged_[1].write(y));
+    MUSTER_TRY(convolution_.forward(window, input, weight, bias, version, output));
+    // Not oneDNN's fused ReLU: see linear_forward.
+    if (activation == Activation::kRelu) MUSTER_TRY(relu_forward(output, output));
+    ChannelsLast::deliver(output, y);
+    return {};
+  }
+
+  Status conv2d_backward_data(const Window2d& window, const Tensor& dy, const Tensor& weight,
+                              ParametersVersion version, const Tensor& dx) override {
+    assert_conv2d_shapes(window, dx, weight, Tensor(), dy);
+    if (dy.shape[0] == 0) return {};
+    MUSTER_ASSIGN(const Tensor input, staged_[0].read(dy));
+    MUSTER_ASSIGN(const Tensor output, staged_[1].write(dx));
+    MUSTER_TRY(convolution_.backward_data(window, input, weight, version, output));
+    ChannelsLast::deliver(output, dx);
+    return {};
+  }
+
+  Status conv2d_backward_weights(const Window2d& window, const Tensor& x, const Tensor& dy,
+                                 const Tensor& dweight, const Tensor& dbias) override {
+    assert_conv2d_shapes(window, x, dweight, dbias, dy);
+    if (x.shape[0] == 0) {
+      MUSTER_TRY(fill(dweight, 0));
+      return dbias ? fill(dbias, 0) : Status();
+    }
+    MUSTER_ASSIGN(const Tensor input, staged_[0].read(x));
+    MUSTER_ASSIGN(const Tensor gradient, staged_[1].read(dy));
+    return convolution_.backward_weights(window, input, gradient, dweight, dbias);
+  }
+
+  Status max_pool_forward(const Extent2d& window, const Tensor& x, Activation activation,
+                          const Tensor& choice, const Tensor& y) override {
+    cpu::max_pool_forward(window, x, activation, choice, y);
+    return {};
+  }
+
+  Status max_pool_backward(const Extent2d& window, const Tensor& dy, const Tensor& choice,
+                           const Tensor& dx) override {
+    cpu::max_pool_backward(window, dy, choice, dx);
+    return {};
+  }
+
+  Status layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                            const Tensor& moments, const Tensor& y) override {
+    assert_layer_norm_shapes(x, weight, bias, moments);
+    cpu::layer_norm_forward(x.as<float>(), x.shape[0], x.shape[1], weight.as<float>(), bias.as<float>(),
+                            epsilon, moments.as<double>(), y.as<float>());
+    return {};
+  }
+
+  Status layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& weight, const Tensor& moments,
+                             const Tensor& dx, const Tensor& dweight, const Tensor& dbias) override {
+    assert_layer_norm_shapes(x, dweight, dbias, moments);
+    cpu::layer_norm_backward(x.as<float>(), dy.as<float>(), x.shape[0], x.shape[1], weight.as<float>(),
+                             moments.as<double>(), dx ? dx.as<float>() : nullptr, dweight.as<float>(),
+                             dbias.as<float>());
+    return {};
+  }
+
+  Status gelu_forward(const Tensor& x, const Tensor& y) override {
+    assert_elementwise(x, y);
+    cpu::gelu_forward(x.as<float>(), x.elements(), y.as<float>());
+    return {};
+  }
+
+  Status gelu_backward(const Tensor& x, const Tensor& dy, const Tensor& dx) override {
+    assert_elementwise(x, dy);
+    assert_elementwise(x, dx);
+    cpu::gelu_backward(x.as<float>(), dy.as<float>(), x.elements(), dx.as<float>());
+    return {};
+  }
+
   Status relu_forward(const Tensor& x, const Tensor& y) override {
-    assert(x.elements() == y.elements());
+    assert_elementwise(x, y);
     cpu::relu_forward(x.as<float>(), x.elements(), y.as<float>());
     return {};
   }
 
   Status relu_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) override {
-    assert(y.elements() == dy.elements() && y.elements() == dx.elements());
+    assert_elementwise(y, dy);
+    assert_elementwise(y, dx);
     cpu::relu_backward(y.as<float>(), dy.as<float>(), y.elements(), dx.as<float>());
     return {};
   }
@@ -73,16 +157,16 @@ class CpuDevice final : public Device {
     return {};
   }
 
-  Result<LossSum> softmax_cross_entropy(const Tensor& logits, const Tensor& labels, double scale,
-                                        const Tensor& dlogits) override {
+  Result<LossSum> softmax_cross_entropy(const Tensor& logits, const Tensor& labels, double smoothing,
+                                        double scale, const Tensor& dlogits) override {
     assert(logits.rank == 2 && labels.elements() == logits.shape[0]);
     const std::int64_t classes = logits.shape[1];
     const auto* label = labels.as<std::int32_t>();
     LossSum sum;
     for (std::int64_t row = 0; row < logits.shape[0]; ++row) {
       assert(label[row] >= 0 && label[row] < classes);
-      cpu::softmax_cross_entropy_row(logits.as<float>() + row * classes, classes, label[row], scale,
-                                     dlogits ? dlogits.as<float>() + row * classes : nullptr, sum);
+      cpu::softmax_cross_entropy_row(logits.as<float>() + row * classes, classes, label[row], smoothing,
+                                     scale, dlogits ? dlogits.as<float>() + row * classes : nullptr, sum);
     }
     return sum;
   }
@@ -132,7 +216,10 @@ class CpuDevice final : public Device {
   }
 
  private:
-  std::unique_ptr<DnnlLinear> linear_;
+  std::unique_ptr<DnnlEngine> engine_;
+  DnnlLinear linear_;
+  DnnlConvolution convolution_;
+  ChannelsLast staged_[2];  // inputs and outputs of a convolution that are row-major
 };
 
 }  // namespace
@@ -142,8 +229,8 @@ Result<std::unique_ptr<Device>> make_cpu_device(const CpuOptions& options) {
     return fail(ErrorCode::kInvalidArgument, "threads is {}; it must be at least 1", options.threads);
   }
   const auto layout = options.library_weight_layout ? WeightLayout::kLibrary : WeightLayout::kByIsa;
-  MUSTER_ASSIGN(auto linear, DnnlLinear::create(options.threads, layout));
-  return std::make_unique<CpuDevice>(std::move(linear));
+  MUSTER_ASSIGN(auto engine, DnnlEngine::create(options.threads));
+  return std::make_unique<CpuDevice>(std::move(engine), layout);
 }
 
 }  // namespace muster::device

@@ -1,4 +1,5 @@
-// The cpu device: fp32, matrix products through oneDNN, the rest plain loops on the calling thread.
+// The cpu device: fp32, matrix products and convolutions through oneDNN, the rest plain loops on the calling
+// thread.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,7 @@
 namespace muster::device {
 
 struct CpuOptions {
-  int threads = 1;  // of matrix products
+  int threads = 1;  // of matrix products and convolutions
   // Lets oneDNN choose the layout in which it reads weights, as it does by default with AVX-512 only.
   bool library_weight_layout = false;
 };

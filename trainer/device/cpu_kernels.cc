@@ -20,6 +20,26 @@ void relu_backward(const float* y, const float* dy, std::int64_t count, float* d
   }
 }
 
+namespace {
+
+constexpr float kInverseRoot2 = 0.70710678F;    // 1 / sqrt(2)
+constexpr float kInverseRoot2Pi = 0.39894228F;  // 1 / sqrt(2 pi)
+
+float normal_distribution(float x) { return 0.5F * (1.0F + std::erf(x * kInverseRoot2)); }
+
+}  // namespace
+
+void gelu_forward(const float* x, std::int64_t count, float* y) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * normal_distribution(x[i]);
+}
+
+void gelu_backward(const float* x, const float* dy, std::int64_t count, float* dx) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float density = kInverseRoot2Pi * std::exp(-0.5F * x[i] * x[i]);
+    dx[i] = dy[i] * (normal_distribution(x[i]) + x[i] * density);
+  }
+}
+
 void dropout_forward(const float* x, std::int64_t count, double rate, const random::Stream& stream,
                      std::uint8_t* mask, float* y) {
   constexpr std::int64_t kBlocks = 256;
@@ -44,19 +64,39 @@ void dropout_backward(const float* dy, const std::uint8_t* mask, std::int64_t co
   for (std::int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (mask[i] != 0 ? kept_factor : 0.0F);
 }
 
-void softmax_cross_entropy_row(const float* logits, std::int64_t classes, std::int32_t label, double scale,
-                               float* dlogits, LossSum& sum) {
+void softmax_cross_entropy_row(const float* logits, std::int64_t classes, std::int32_t label,
+                               double smoothing, double scale, float* dlogits, LossSum& sum) {
   const float* largest = std::max_element(logits, logits + classes);
   const double shift = *largest;
   // Rows are short: double costs little here and keeps the loss free of cancellation.
   double total = 0;
-  for (std::int64_t c = 0; c < classes; ++c) total += std::exp(static_cast<double>(logits[c]) - shift);
-  sum.loss += std::log(total) + shift - static_cast<double>(logits[label]);
+  double shifted_sum = 0;
+  for (std::int64_t c = 0; c < classes; ++c) {
+    const double shifted = static_cast<double>(logits[c]) - shift;
+    total += std::exp(shifted);
+    shifted_sum += shifted;
+  }
+  const double share = smoothing / static_cast<double>(classes);
+  const double label_shifted = static_cast<double>(logits[label]) - shift;
+  sum.loss += std::log(total) - (1.0 - smoothing) * label_shifted - share * shifted_sum;
   sum.correct += (largest - logits) == label ? 1 : 0;
   if (dlogits == nullptr) return;
   for (std::int64_t c = 0; c < classes; ++c) {
     const double probability = std::exp(static_cast<double>(logits[c]) - shift) / total;
-    dlogits[c] = static_cast<float>((probability - (c == label ? 1.0 : 0.0)) * scale);
+    const double target = (c == label ? 1.0 - smoothing : 0.0) + share;
+    dlogits[c] = static_cast<float>((probability - target) * scale);
+  }
+}
+
+void transpose(const float* x, std::int64_t count, std::int64_t rows, std::int64_t columns, float* y) {
+  for (std::int64_t n = 0; n < count; ++n) {
+    const float* from = x + n * rows * columns;
+    float* to = y + n * rows * columns;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t column = 0; column < columns; ++column) {
+        to[column * rows + row] = from[row * columns + column];
+      }
+    }
   }
 }
 

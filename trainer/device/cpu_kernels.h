@@ -1,10 +1,11 @@
-// The cpu device's loops over fp32 arrays: everything but matrix products. Pure functions of their arguments;
+// The cpu device's loops over fp32 arrays: everything but matrix products, convolution, pooling and layer
+// norm. Pure functions of their arguments;
 // the order of operations is fixed, whatever the alignment.
 #pragma once
 
 #include <cstdint>
 
-#include "trainer/device/device.h"
+#include "trainer/device/arguments.h"
 #include "trainer/random/philox.h"
 
 namespace muster::device::cpu {
@@ -12,13 +13,19 @@ namespace muster::device::cpu {
 void relu_forward(const float* x, std::int64_t count, float* y);
 void relu_backward(const float* y, const float* dy, std::int64_t count, float* dx);
 
+void gelu_forward(const float* x, std::int64_t count, float* y);
+void gelu_backward(const float* x, const float* dy, std::int64_t count, float* dx);
+
 void dropout_forward(const float* x, std::int64_t count, double rate, const random::Stream& stream,
                      std::uint8_t* mask, float* y);
 void dropout_backward(const float* dy, const std::uint8_t* mask, std::int64_t count, double rate, float* dx);
 
 // One row. Adds to `sum`. dlogits may be null or the logits.
-void softmax_cross_entropy_row(const float* logits, std::int64_t classes, std::int32_t label, double scale,
-                               float* dlogits, LossSum& sum);
+void softmax_cross_entropy_row(const float* logits, std::int64_t classes, std::int32_t label,
+                               double smoothing, double scale, float* dlogits, LossSum& sum);
+
+// [n, rows, columns] to [n, columns, rows].
+void transpose(const float* x, std::int64_t count, std::int64_t rows, std::int64_t columns, float* y);
 
 void scale(float* x, std::int64_t count, float factor);
 void add(const float* a, const float* b, std::int64_t count, float* sum);

@@ -3,10 +3,10 @@
 //
 // Results depend on the inputs, the shapes, the thread count and (cpu) the instruction set, and on nothing
 // else: not on which rank computes, on what was computed before, or on where the tensors lie. info() says
-// what they depend on. All floating-point tensors of one call have the same dtype; shapes must fit
-// (programmer errors are asserts). Calls with zero rows are fine: outputs that sum over rows become zero.
-// Unless an operation says otherwise, outputs must not overlap inputs. A failed Status (out of memory, a
-// library or device error) leaves the outputs unspecified.
+// what they depend on. All floating-point tensors of one call have the same dtype; tensors are row-major
+// unless an operation says otherwise; shapes must fit (programmer errors are asserts). Calls with zero rows
+// are fine: outputs that sum over rows become zero. Unless an operation says otherwise, outputs must not
+// overlap inputs. A failed Status (out of memory, a library or device error) leaves the outputs unspecified.
 //
 // Threads: one thread at a time drives a Device.
 #pragma once
@@ -19,44 +19,11 @@
 #include <vector>
 
 #include "common/status.h"
+#include "trainer/device/arguments.h"
 #include "trainer/device/tensor.h"
 #include "trainer/random/philox.h"
 
 namespace muster::device {
-
-// Owns memory of one device: zero-initialised, aligned to kAlignmentBytes.
-class Memory {
- public:
-  virtual ~Memory() = default;
-  virtual void* data() = 0;
-  virtual std::size_t bytes() const = 0;
-};
-
-enum class Activation : std::uint8_t { kNone, kRelu };
-
-// A promise about parameters: calls that pass the same non-zero version see the same parameter values, so a
-// device may keep reordered copies. 0 promises nothing.
-using ParametersVersion = std::uint64_t;
-
-struct LossSum {
-  double loss = 0;           // summed over samples, in natural-logarithm units, not scaled
-  std::int64_t correct = 0;  // samples whose largest logit (the first, if several) is their label's
-};
-
-struct SgdScalars {
-  double learning_rate = 0;
-  double momentum = 0;
-  double weight_decay = 0;
-};
-
-struct AdamWScalars {
-  double learning_rate = 0;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0;
-  std::int64_t step_count = 1;  // 1 at the first update
-};
 
 class Device {
  public:
@@ -81,10 +48,43 @@ class Device {
   virtual Status linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dweight,
                                          const Tensor& dbias) = 0;
 
-  // ---- Elementwise; the output may be the input --------------------------------------------------------
+  // ---- Images: x [n, c, h, w], y [n, out, h', w'], each in any Layout -------------------------------------
+  // Convolution (cross-correlation, as everywhere in this field): weight [out, c, kernel h, kernel w], bias
+  // [out]; h' and w' are window_places() of the kernel. `padding` is below the kernel's size.
+  virtual Status conv2d_forward(const Window2d& window, const Tensor& x, const Tensor& weight,
+                                const Tensor& bias, Activation activation, ParametersVersion version,
+                                const Tensor& y) = 0;
+  virtual Status conv2d_backward_data(const Window2d& window, const Tensor& dy, const Tensor& weight,
+                                      ParametersVersion version, const Tensor& dx) = 0;
+  virtual Status conv2d_backward_weights(const Window2d& window, const Tensor& x, const Tensor& dy,
+                                         const Tensor& dweight, const Tensor& dbias) = 0;
+  // y = activation(the largest of each window); windows lie side by side, and rows and columns that do not
+  // fill one are left out. choice (kUint8, one an element of y, in y's order) gets the position in the window
+  // of the first largest element, counted along rows, or kNoChoice where the activation cut it off. A NaN is
+  // larger than any number. A window has at most kNoChoice elements.
+  static constexpr std::uint8_t kNoChoice = 255;
+  virtual Status max_pool_forward(const Extent2d& window, const Tensor& x, Activation activation,
+                                  const Tensor& choice, const Tensor& y) = 0;
+  virtual Status max_pool_backward(const Extent2d& window, const Tensor& dy, const Tensor& choice,
+                                   const Tensor& dx) = 0;
+
+  // ---- Layer norm: x, y [n, features], weight and bias [features] ---------------------------------------
+  // y = (x - mean) / sqrt(variance + epsilon) · weight + bias, mean and (biased) variance of each row;
+  // moments (kFloat64 [n, 2]) gets mean and 1 / sqrt(variance + epsilon).
+  virtual Status layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                                    const Tensor& moments, const Tensor& y) = 0;
+  // dx may be no tensor.
+  virtual Status layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& weight,
+                                     const Tensor& moments, const Tensor& dx, const Tensor& dweight,
+                                     const Tensor& dbias) = 0;
+
+  // ---- Elementwise, on tensors of one layout; the output may be the input --------------------------------
   virtual Status relu_forward(const Tensor& x, const Tensor& y) = 0;
   // dx = dy where y > 0, else 0; y is what relu_forward gave.
   virtual Status relu_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) = 0;
+  // y = x · Φ(x), Φ the normal distribution's: the exact form, with erf. dx = dy · (Φ(x) + x · φ(x)).
+  virtual Status gelu_forward(const Tensor& x, const Tensor& y) = 0;
+  virtual Status gelu_backward(const Tensor& x, const Tensor& dy, const Tensor& dx) = 0;
   // Element i is kept if word i of the stream is at least rate · 2^32, and is then scaled by 1 / (1 - rate).
   // mask (kUint8, one an element) gets 1 where kept. 0 <= rate < 1.
   virtual Status dropout_forward(const Tensor& x, double rate, const random::Stream& stream,
@@ -92,10 +92,11 @@ class Device {
   virtual Status dropout_backward(const Tensor& dy, double rate, const Tensor& mask, const Tensor& dx) = 0;
 
   // ---- Loss --------------------------------------------------------------------------------------------
-  // logits [n, classes], labels kInt32 [n] in [0, classes). dlogits = (softmax - one-hot) · scale; it may be
-  // no tensor, or the logits.
-  virtual Result<LossSum> softmax_cross_entropy(const Tensor& logits, const Tensor& labels, double scale,
-                                                const Tensor& dlogits) = 0;
+  // logits [n, classes], labels kInt32 [n] in [0, classes). The cross-entropy of softmax(logits) with the
+  // target (1 - smoothing) · one-hot + smoothing / classes, 0 <= smoothing < 1. dlogits = (softmax - target)
+  // · scale; it may be no tensor, or the logits.
+  virtual Result<LossSum> softmax_cross_entropy(const Tensor& logits, const Tensor& labels, double smoothing,
+                                                double scale, const Tensor& dlogits) = 0;
 
   // ---- Flat arithmetic ---------------------------------------------------------------------------------
   virtual Status fill(const Tensor& x, double value) = 0;
@@ -122,7 +123,7 @@ class Device {
 std::vector<std::string> list_devices();
 
 // "cpu", "reference": made. "cuda": kUnavailable. Anything else: kInvalidArgument. threads >= 1 is the number
-// of threads of matrix products on the cpu.
+// of threads of matrix products and convolutions on the cpu.
 Result<std::unique_ptr<Device>> make_device(std::string_view name, int threads);
 
 }  // namespace muster::device

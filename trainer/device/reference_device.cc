@@ -6,36 +6,18 @@
 #include <vector>
 
 #include "trainer/device/host_memory.h"
+#include "trainer/device/reference_elements.h"
+#include "trainer/device/reference_images.h"
+#include "trainer/device/reference_layer_norm.h"
 #include "trainer/device/shape_checks.h"
 
 namespace muster::device {
 namespace {
 
-// Elements of a tensor as doubles, whatever its dtype.
-class Elements {
- public:
-  explicit Elements(const Tensor& tensor) : data_(tensor.data), wide_(tensor.dtype == DType::kFloat64) {
-    assert(wide_ || tensor.dtype == DType::kFloat32);
-  }
+constexpr double kInverseRoot2 = 0.70710678118654752440;    // 1 / sqrt(2)
+constexpr double kInverseRoot2Pi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
 
-  double operator[](std::int64_t index) const {
-    return wide_ ? static_cast<const double*>(data_)[index]
-                 : static_cast<double>(static_cast<const float*>(data_)[index]);
-  }
-  void set(std::int64_t index, double value) const {
-    if (wide_) {
-      static_cast<double*>(data_)[index] = value;
-    } else {
-      static_cast<float*>(data_)[index] = static_cast<float>(value);
-    }
-  }
-
- private:
-  void* data_;
-  bool wide_;
-};
-
-double relu(double value) { return value < 0 ? 0.0 : value; }
+double normal_distribution(double x) { return 0.5 * (1.0 + std::erf(x * kInverseRoot2)); }
 
 class ReferenceDevice final : public Device {
  public:
@@ -58,7 +40,7 @@ class ReferenceDevice final : public Device {
       for (std::int64_t o = 0; o < out; ++o) {
         double sum = bias ? Elements(bias)[o] : 0.0;
         for (std::int64_t i = 0; i < in; ++i) sum += x[row * in + i] * weight[o * in + i];
-        y.set(row * out + o, activation == Activation::kRelu ? relu(sum) : sum);
+        y.set(row * out + o, activated(sum, activation));
       }
     }
     return {};
@@ -104,14 +86,78 @@ class ReferenceDevice final : public Device {
     return {};
   }
 
+  Status conv2d_forward(const Window2d& window, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        Activation activation, ParametersVersion /*version*/, const Tensor& y) override {
+    reference::conv2d_forward(window, x, weight, bias, activation, y);
+    return {};
+  }
+
+  Status conv2d_backward_data(const Window2d& window, const Tensor& dy, const Tensor& weight,
+                              ParametersVersion /*version*/, const Tensor& dx) override {
+    reference::conv2d_backward_data(window, dy, weight, dx);
+    return {};
+  }
+
+  Status conv2d_backward_weights(const Window2d& window, const Tensor& x, const Tensor& dy,
+                                 const Tensor& dweight, const Tensor& dbias) override {
+    reference::conv2d_backward_weights(window, x, dy, dweight, dbias);
+    return {};
+  }
+
+  Status max_pool_forward(const Extent2d& window, const Tensor& x, Activation activation,
+                          const Tensor& choice, const Tensor& y) override {
+    reference::max_pool_forward(window, x, activation, choice, y);
+    return {};
+  }
+
+  Status max_pool_backward(const Extent2d& window, const Tensor& dy, const Tensor& choice,
+                           const Tensor& dx) override {
+    reference::max_pool_backward(window, dy, choice, dx);
+    return {};
+  }
+
+  Status layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                            const Tensor& moments, const Tensor& y) override {
+    reference::layer_norm_forward(x, weight, bias, epsilon, moments, y);
+    return {};
+  }
+
+  Status layer_norm_backward(const Tensor& x, const Tensor& dy, const Tensor& weight, const Tensor& moments,
+                             const Tensor& dx, const Tensor& dweight, const Tensor& dbias) override {
+    reference::layer_norm_backward(x, dy, weight, moments, dx, dweight, dbias);
+    return {};
+  }
+
+  Status gelu_forward(const Tensor& x, const Tensor& y) override {
+    assert_elementwise(x, y);
+    for (std::int64_t i = 0; i < x.elements(); ++i) {
+      const double value = Elements(x)[i];
+      Elements(y).set(i, value * normal_distribution(value));
+    }
+    return {};
+  }
+
+  Status gelu_backward(const Tensor& x, const Tensor& dy, const Tensor& dx) override {
+    assert_elementwise(x, dy);
+    assert_elementwise(x, dx);
+    for (std::int64_t i = 0; i < x.elements(); ++i) {
+      const double value = Elements(x)[i];
+      const double density = kInverseRoot2Pi * std::exp(-0.5 * value * value);
+      Elements(dx).set(i, Elements(dy)[i] * (normal_distribution(value) + value * density));
+    }
+    return {};
+  }
+
   Status relu_forward(const Tensor& x, const Tensor& y) override {
-    assert(x.elements() == y.elements());
-    for (std::int64_t i = 0; i < x.elements(); ++i) Elements(y).set(i, relu(Elements(x)[i]));
+    assert_elementwise(x, y);
+    for (std::int64_t i = 0; i < x.elements(); ++i)
+      Elements(y).set(i, activated(Elements(x)[i], Activation::kRelu));
     return {};
   }
 
   Status relu_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) override {
-    assert(y.elements() == dy.elements() && y.elements() == dx.elements());
+    assert_elementwise(y, dy);
+    assert_elementwise(y, dx);
     for (std::int64_t i = 0; i < y.elements(); ++i) {
       Elements(dx).set(i, Elements(y)[i] > 0 ? Elements(dy)[i] : 0.0);
     }
@@ -139,8 +185,8 @@ class ReferenceDevice final : public Device {
     return {};
   }
 
-  Result<LossSum> softmax_cross_entropy(const Tensor& logits_tensor, const Tensor& labels, double scale,
-                                        const Tensor& dlogits) override {
+  Result<LossSum> softmax_cross_entropy(const Tensor& logits_tensor, const Tensor& labels, double smoothing,
+                                        double scale, const Tensor& dlogits) override {
     assert(logits_tensor.rank == 2 && labels.elements() == logits_tensor.shape[0]);
     const Elements logits(logits_tensor);
     const std::int64_t classes = logits_tensor.shape[1];
@@ -157,11 +203,16 @@ class ReferenceDevice final : public Device {
       double total = 0;
       for (const double logit : row_logits) total += std::exp(logit - row_logits[largest]);
       const double log_total = std::log(total) + row_logits[largest];
-      sum.loss += log_total - row_logits[static_cast<std::size_t>(label)];
+      const auto target = [&](std::int64_t c) {
+        return (c == label ? 1.0 - smoothing : 0.0) + smoothing / static_cast<double>(classes);
+      };
+      for (std::int64_t c = 0; c < classes; ++c) {
+        sum.loss += target(c) * (log_total - row_logits[static_cast<std::size_t>(c)]);
+      }
       sum.correct += static_cast<std::int32_t>(largest) == label ? 1 : 0;
       for (std::int64_t c = 0; dlogits && c < classes; ++c) {
         const double probability = std::exp(row_logits[static_cast<std::size_t>(c)] - log_total);
-        Elements(dlogits).set(row * classes + c, (probability - (c == label ? 1.0 : 0.0)) * scale);
+        Elements(dlogits).set(row * classes + c, (probability - target(c)) * scale);
       }
     }
     return sum;

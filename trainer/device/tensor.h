@@ -1,5 +1,6 @@
-// A view of a dense row-major array: pointer, element type, shape, where it lives. Owns nothing: the memory
-// belongs to a device::Memory, a communicator's bucket or the caller, and must outlive the view.
+// A view of a dense array: pointer, element type, shape, where it lives, and in which order its elements lie.
+// Owns nothing: the memory belongs to a device::Memory, a communicator's bucket or the caller, and must
+// outlive the view.
 #pragma once
 
 #include <array>
@@ -16,6 +17,11 @@ enum class DType : std::uint8_t { kFloat32, kFloat64, kInt32, kUint8 };
 
 // kHost: ordinary memory that any CPU code may touch.
 enum class Location : std::uint8_t { kHost, kCuda };
+
+// The order of elements. Images [n, c, h, w] may lie channels-last, as if their shape were [n, h, w, c]: what
+// convolutions are fast on. The shape says [n, c, h, w] either way. Everything else is row-major, parameters
+// and their gradients always.
+enum class Layout : std::uint8_t { kRowMajor, kChannelsLast };
 
 inline constexpr std::size_t kAlignmentBytes = 64;  // of all memory and of each tensor in a bucket
 
@@ -52,6 +58,7 @@ struct Tensor {
   void* data = nullptr;  // null: "no tensor", where an operation says that it takes none
   DType dtype = DType::kFloat32;
   Location location = Location::kHost;
+  Layout layout = Layout::kRowMajor;
   int rank = 0;
   std::array<std::int64_t, kRankMax> shape{};
 
@@ -89,10 +96,15 @@ struct Tensor {
     return static_cast<T*>(data);
   }
 
+  // The same tensor of another shape with as many elements, row-major.
+  Tensor reshaped(std::initializer_list<std::int64_t> new_shape) const {
+    assert(layout == Layout::kRowMajor);
+    const Tensor view(data, dtype, new_shape, location);
+    assert(view.elements() == elements());
+    return view;
+  }
   // The same memory seen as [rows, row_elements].
-  Tensor as_matrix() const { return Tensor(data, dtype, {rows(), row_elements()}, location); }
-  // The same memory seen as one row of elements.
-  Tensor as_flat() const { return Tensor(data, dtype, {elements()}, location); }
+  Tensor as_matrix() const { return reshaped({rows(), row_elements()}); }
 };
 
 }  // namespace muster::device

@@ -12,8 +12,8 @@ ShardResult result_of(const device::LossSum& sum, const Batch& batch) {
 
 }  // namespace
 
-Classifier::Classifier(nn::SampleShape input_shape, std::vector<std::unique_ptr<nn::Layer>> layers)
-    : network_(std::move(input_shape), std::move(layers)) {}
+Classifier::Classifier(const ModelConfig& config, std::vector<std::unique_ptr<nn::Layer>> layers)
+    : network_(config.input_shape, std::move(layers)), label_smoothing_(config.label_smoothing) {}
 
 Status Classifier::reserve_dlogits(device::Device& device, std::size_t bytes) {
   if (dlogits_ && dlogits_->bytes() >= bytes && dlogits_owner_ == &device) return {};
@@ -32,7 +32,8 @@ Result<ShardResult> Classifier::train_shard(const nn::ShardContext& context, con
   device::Tensor dlogits = logits;
   dlogits.data = dlogits_->data();
   MUSTER_ASSIGN(const device::LossSum sum,
-                context.device->softmax_cross_entropy(logits, batch.labels, context.gradient_scale, dlogits));
+                context.device->softmax_cross_entropy(logits, batch.labels, label_smoothing_,
+                                                      context.gradient_scale, dlogits));
   MUSTER_TRY(network_.backward(training, batch.inputs, dlogits, parameters, gradients));
   return result_of(sum, batch);
 }
@@ -43,7 +44,7 @@ Result<ShardResult> Classifier::evaluate_shard(const nn::ShardContext& context, 
   inference.training = false;
   MUSTER_ASSIGN(const device::Tensor logits, network_.forward(inference, batch.inputs, parameters));
   MUSTER_ASSIGN(const device::LossSum sum,
-                context.device->softmax_cross_entropy(logits, batch.labels, 1.0, device::Tensor()));
+                context.device->softmax_cross_entropy(logits, batch.labels, 0.0, 1.0, device::Tensor()));
   return result_of(sum, batch);
 }
 

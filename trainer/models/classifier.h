@@ -11,8 +11,9 @@ namespace muster::models {
 
 class Classifier final : public Model {
  public:
-  // The layers end in one score a class.
-  Classifier(nn::SampleShape input_shape, std::vector<std::unique_ptr<nn::Layer>> layers);
+  // The layers end in one score a class. Labels are smoothed in training only: evaluation gives the plain
+  // cross-entropy.
+  Classifier(const ModelConfig& config, std::vector<std::unique_ptr<nn::Layer>> layers);
 
   const std::vector<nn::ParameterSpec>& parameters() const override { return network_.parameters(); }
   Result<ShardResult> train_shard(const nn::ShardContext& context, const Batch& batch,
@@ -25,6 +26,7 @@ class Classifier final : public Model {
   Status reserve_dlogits(device::Device& device, std::size_t bytes);
 
   nn::Sequential network_;
+  double label_smoothing_;
   std::unique_ptr<device::Memory> dlogits_;
   const device::Device* dlogits_owner_ = nullptr;
 };

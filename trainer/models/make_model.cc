@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "trainer/models/lenet.h"
 #include "trainer/models/mlp.h"
 #include "trainer/models/model.h"
 
@@ -23,6 +24,14 @@ Status check(const ModelConfig& config) {
     return fail(ErrorCode::kInvalidArgument, "dropout is {}; it must be at least 0 and below 1",
                 config.dropout);
   }
+  if (!(config.label_smoothing >= 0 && config.label_smoothing < 1)) {
+    return fail(ErrorCode::kInvalidArgument, "label_smoothing is {}; it must be at least 0 and below 1",
+                config.label_smoothing);
+  }
+  if (config.activation != "relu" && config.activation != "gelu") {
+    return fail(ErrorCode::kInvalidArgument, "unknown activation '{}'; allowed: relu, gelu",
+                config.activation);
+  }
   if (config.input_shape.empty() || config.input_shape.size() >= device::Tensor::kRankMax ||
       std::any_of(config.input_shape.begin(), config.input_shape.end(), impossible)) {
     return fail(ErrorCode::kInvalidArgument, "samples must have 1 to {} dimensions of 1 to {} elements",
@@ -37,11 +46,16 @@ Status check(const ModelConfig& config) {
 }  // namespace
 
 Result<std::unique_ptr<Model>> make_model(const ModelConfig& config) {
-  if (config.name != "mlp") {
-    return fail(ErrorCode::kInvalidArgument, "unknown model '{}'; allowed: mlp", config.name);
+  if (config.name != "mlp" && config.name != "lenet" && config.name != "logistic") {
+    return fail(ErrorCode::kInvalidArgument, "unknown model '{}'; allowed: mlp, lenet, logistic",
+                config.name);
   }
   MUSTER_TRY(check(config));
-  return make_mlp(config);
+  if (config.name == "lenet") return make_lenet(config);
+  if (config.name == "mlp") return make_mlp(config);
+  ModelConfig logistic = config;
+  logistic.hidden.clear();
+  return make_mlp(logistic);
 }
 
 }  // namespace muster::models

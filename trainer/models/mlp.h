@@ -1,5 +1,6 @@
-// Multi-layer perceptron: [linear, ReLU, dropout] for each hidden size, then linear to the classes.
-// Parameters: layer0.weight, layer0.bias, layer1.weight, …
+// Multi-layer perceptron: [linear, layer norm, activation, dropout] for each hidden size (layer norm and
+// dropout if asked for), then linear to the classes. Without hidden sizes: logistic regression. Parameters:
+// layer0.weight, layer0.bias, norm0.weight, norm0.bias, layer1.weight, …
 #pragma once
 
 #include <memory>

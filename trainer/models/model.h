@@ -44,14 +44,18 @@ class Model {
 };
 
 struct ModelConfig {
-  std::string name = "mlp";
-  std::vector<std::int64_t> hidden;  // sizes of the hidden layers; may be empty
-  double dropout = 0;                // after each hidden layer; 0 <= dropout < 1
+  std::string name = "mlp";               // mlp, lenet, logistic (one linear layer)
+  std::vector<std::int64_t> hidden = {};  // mlp: sizes of the hidden layers; may be empty
+  std::string activation = "relu";        // mlp: relu, gelu
+  bool layer_norm = false;                // mlp: between each hidden layer and its activation
+  double dropout = 0;                     // mlp, lenet: after each hidden linear layer; 0 <= dropout < 1
+  double label_smoothing = 0;             // of the loss in training; 0 <= label_smoothing < 1
   nn::SampleShape input_shape;
   std::int64_t classes = 0;
 };
 
-// kInvalidArgument for an unknown name or impossible sizes.
+// kInvalidArgument for an unknown name, impossible sizes, or samples that the model cannot take. Settings of
+// other models are ignored.
 Result<std::unique_ptr<Model>> make_model(const ModelConfig& config);
 
 }  // namespace muster::models

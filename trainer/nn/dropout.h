@@ -17,6 +17,7 @@ class Dropout final : public Layer {
   std::vector<ParameterSpec> parameters() const override { return {}; }
   SampleShape output_shape() const override { return shape_; }
   StateSpec state() const override;  // the mask
+  bool takes_channels_last() const override { return false; }
   Status forward(const ShardContext& context, const ForwardArguments& arguments) const override;
   Status backward(const ShardContext& context, const BackwardArguments& arguments) const override;
 

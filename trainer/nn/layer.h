@@ -65,6 +65,8 @@ class Layer {
   virtual std::vector<ParameterSpec> parameters() const = 0;
   virtual SampleShape output_shape() const = 0;
   virtual StateSpec state() const = 0;
+  // True: x, y and their gradients may be channels-last images, each by itself. False: all are row-major.
+  virtual bool takes_channels_last() const = 0;
   virtual Status forward(const ShardContext& context, const ForwardArguments& arguments) const = 0;
   virtual Status backward(const ShardContext& context, const BackwardArguments& arguments) const = 0;
 };

@@ -16,6 +16,7 @@ class Linear final : public Layer {
   std::vector<ParameterSpec> parameters() const override;
   SampleShape output_shape() const override { return {out_}; }
   StateSpec state() const override { return {}; }
+  bool takes_channels_last() const override { return false; }
   Status forward(const ShardContext& context, const ForwardArguments& arguments) const override;
   Status backward(const ShardContext& context, const BackwardArguments& arguments) const override;
 

@@ -21,12 +21,14 @@ void initialise_parameters(std::span<const ParameterSpec> specs, std::uint64_t s
     const ParameterSpec& spec = specs[index];
     const device::Tensor& tensor = parameters[index];
     assert(tensor.location == device::Location::kHost && tensor.elements() == spec.elements());
-    const double bound =
-        spec.initializer == Initializer::kZero ? 0.0 : 1.0 / std::sqrt(static_cast<double>(spec.fan_in));
+    const double centre = spec.initializer == Initializer::kOne ? 1.0 : 0.0;
+    const double bound = spec.initializer == Initializer::kKaimingUniform
+                             ? 1.0 / std::sqrt(static_cast<double>(spec.fan_in))
+                             : 0.0;
     words.resize(static_cast<std::size_t>(spec.elements()));
     random::Stream{.key = key, .step = index}.fill(words);
     for (std::size_t i = 0; i < words.size(); ++i) {
-      const auto value = static_cast<float>(bound * (2.0 * random::to_uniform(words[i]) - 1.0));
+      const auto value = static_cast<float>(centre + bound * (2.0 * random::to_uniform(words[i]) - 1.0));
       if (tensor.dtype == device::DType::kFloat64) {
         tensor.as<double>()[i] = value;
       } else {

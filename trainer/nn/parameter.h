@@ -12,6 +12,7 @@ namespace muster::nn {
 
 enum class Initializer : std::uint8_t {
   kZero,
+  kOne,
   // Uniform in ±1/sqrt(fan_in): PyTorch's default for nn.Linear, its weights and its biases.
   kKaimingUniform
 };

@@ -29,12 +29,16 @@ Sequential::Sequential(SampleShape input_shape, std::vector<std::unique_ptr<Laye
   assert(!layers_.empty());
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     const std::vector<ParameterSpec> specs = layers_[index]->parameters();
-    slots_.push_back({.output_shape = layers_[index]->output_shape(),
-                      .state = layers_[index]->state(),
-                      .parameter_begin = parameters_.size(),
-                      .parameter_count = specs.size(),
-                      .y = {},
-                      .state_view = {}});
+    const bool images_last = layers_[index]->takes_channels_last() && index + 1 < layers_.size() &&
+                             layers_[index + 1]->takes_channels_last();
+    slots_.push_back(
+        {.output_shape = layers_[index]->output_shape(),
+         .output_layout = images_last ? device::Layout::kChannelsLast : device::Layout::kRowMajor,
+         .state = layers_[index]->state(),
+         .parameter_begin = parameters_.size(),
+         .parameter_count = specs.size(),
+         .y = {},
+         .state_view = {}});
     parameters_.insert(parameters_.end(), specs.begin(), specs.end());
     if (index + 1 < layers_.size()) {
       gradient_elements_ = std::max(gradient_elements_, elements_of(slots_[index].output_shape));
@@ -57,6 +61,7 @@ std::size_t Sequential::place(const device::Tensor& x, std::byte* base) {
   for (Slot& slot : slots_) {
     slot.y = samples_tensor(take(elements_of(slot.output_shape), x.dtype), x.dtype, samples,
                             slot.output_shape, x.location);
+    slot.y.layout = slot.output_layout;
     if (slot.state.elements_per_sample > 0) {
       slot.state_view =
           device::Tensor(take(slot.state.elements_per_sample, slot.state.dtype), slot.state.dtype,

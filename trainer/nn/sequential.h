@@ -1,5 +1,6 @@
 // Layers one after the other, and the workspace that their activations live in. The workspace grows to the
-// largest shard seen and is reused: no allocation from step to step.
+// largest shard seen and is reused: no allocation from step to step. Between two layers that both take
+// channels-last images, images are; everything else is row-major, the network's own input and output too.
 // Threads: one at a time; backward belongs to the last forward.
 #pragma once
 
@@ -35,6 +36,7 @@ class Sequential {
  private:
   struct Slot {  // of one layer
     SampleShape output_shape;
+    device::Layout output_layout = device::Layout::kRowMajor;
     StateSpec state;
     std::size_t parameter_begin = 0;
     std::size_t parameter_count = 0;
