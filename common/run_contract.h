@@ -71,7 +71,7 @@ inline constexpr std::string_view kConfiguration = "configuration";  // the reso
 inline constexpr std::string_view kConfigurationChanged = "configuration_changed";
 inline constexpr std::string_view kResumed = "resumed";  // step, epoch, checkpoint (path) or null
 inline constexpr std::string_view kStep =
-    "step";  // step, epoch, loss, learning_rate, samples_per_s, total_steps
+    "step";  // step, epoch, loss, gradient_norm, learning_rate, samples_per_s, total_steps
 inline constexpr std::string_view kStepSkipped = "step_skipped";  // step, reason: a batch without an update
 inline constexpr std::string_view kEvaluation = "evaluation";     // step, epoch, loss, accuracy, samples
 inline constexpr std::string_view kCheckpoint = "checkpoint";     // step, path, bytes, seconds
@@ -79,8 +79,10 @@ inline constexpr std::string_view kCheckpointQuarantined = "checkpoint_quarantin
 inline constexpr std::string_view kCheckpointFailed = "checkpoint_failed";            // step, reason
 inline constexpr std::string_view kStopSeen = "stop_seen";  // signal, step at which all ranks stop
 inline constexpr std::string_view kSamples = "samples";     // step, ids: only with --log-samples
-inline constexpr std::string_view kFault = "fault";         // exit_code, reason, peer (rank blamed) or null
-inline constexpr std::string_view kFinished = "finished";   // step, result (an object shown to the user)
+inline constexpr std::string_view kEarlyStop =
+    "early_stop";  // step, metric, best, best_step, reason: no further steps
+inline constexpr std::string_view kFault = "fault";        // exit_code, reason, peer (rank blamed) or null
+inline constexpr std::string_view kFinished = "finished";  // step, result (an object shown to the user)
 // from the supervisor, journal only
 inline constexpr std::string_view kRunStarted = "run_started";
 inline constexpr std::string_view kAttemptStarted = "attempt_started";  // attempt, argv, hosts

@@ -16,11 +16,17 @@ std::int64_t row_elements(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
+// What a checkpoint was made with: a key that it does not have yet had its default.
+json stored_option(const json& stored, const std::string& name) {
+  static const json defaults = to_json(TrainerOptions());
+  return stored.value(name, defaults.value(name, json(nullptr)));
+}
+
 // The keys on which two objects differ, with both values.
 json differences(const json& before, const json& now) {
   json changed = json::object();
   for (const auto& [key, value] : now.items()) {
-    const json old = before.value(key, json(nullptr));
+    const json old = stored_option(before, key);
     if (old != value) changed[key] = {{"before", old}, {"now", value}};
   }
   return changed;
@@ -57,7 +63,7 @@ Checkpointer::Checkpointer(checkpoint::CheckpointStore& store, EventSink& events
 Status Checkpointer::check_configuration(const json& stored) const {
   std::string changes;
   for (const std::string& name : fixed_option_names()) {
-    const json before = stored.value(name, json(nullptr));
+    const json before = stored_option(stored, name);
     const json& now = context_.configuration.at(name);
     if (before != now)
       changes += fmt::format("\n  {}: {} in the checkpoint, {} now", name, before.dump(), now.dump());

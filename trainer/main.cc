@@ -163,9 +163,11 @@ void flush_events(Rank& rank) {
 [[noreturn]] void leave_after_fault(Rank& rank, const muster::Error& error) {
   const int code = muster::exit_code_of(error);
   fmt::print(stderr, "muster-train: rank {}: {}\n", rank.rank(), error.message);
+  // Before abort(), which makes this rank the one that gave up.
+  std::optional<int> blamed;
+  if (rank.communicator && muster::is_communication_fault(error)) blamed = rank.communicator->fault_rank();
   if (rank.communicator) rank.communicator->abort(error.message);
   if (rank.events) {
-    const auto blamed = rank.communicator ? rank.communicator->fault_rank() : std::nullopt;
     rank.events->emit({{"event", contract::event::kFault},
                        {"exit_code", code},
                        {"reason", error.message},
@@ -181,6 +183,7 @@ int leave_in_order(Rank& rank, const muster::TrainOutcome& outcome) {
     nlohmann::json result = nlohmann::json::object();
     if (outcome.loss) result["loss"] = *outcome.loss;
     if (outcome.accuracy) result["accuracy"] = *outcome.accuracy;
+    if (!outcome.early_stop.empty()) result["early_stop"] = outcome.early_stop;
     rank.events->emit({{"event", contract::event::kFinished}, {"step", outcome.step}, {"result", result}});
   }
   flush_events(rank);

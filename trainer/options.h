@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "trainer/early_stop.h"
 
 namespace muster {
 
@@ -21,7 +22,8 @@ struct TrainerOptions {
   std::string dataset = "idx";
   std::string data_path;
   // How long, in which portions
-  std::int64_t batch_size = 256;  // global
+  std::int64_t batch_size = 256;        // global
+  std::int64_t accumulation_steps = 1;  // batches of one optimizer step
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> steps;
   std::uint64_t seed = 1;
@@ -37,6 +39,10 @@ struct TrainerOptions {
   std::string lr_schedule = "cosine";
   std::int64_t warmup_steps = 0;
   double min_learning_rate = 0.0;
+  std::int64_t lr_every_steps = 0;   // step: exactly one of these is not 0
+  std::int64_t lr_every_epochs = 0;  // …
+  double lr_gamma = 0.1;
+  double clip_norm = 0.0;  // 0: gradients are not clipped
   // Machine
   std::string precision = "fp32";
   std::string device = "cpu";
@@ -46,6 +52,9 @@ struct TrainerOptions {
   std::chrono::milliseconds collective_timeout{600000};
   std::chrono::milliseconds peer_timeout{10000};
   std::string on_nonfinite = "stop";
+  std::int64_t prefetch = 2;  // steps whose samples are fetched ahead
+  std::chrono::milliseconds data_timeout{60000};
+  EarlyStopRule early_stop;
   // Output
   std::int64_t evaluate_every_epochs = 1;
   std::int64_t log_every_steps = 10;
@@ -72,8 +81,13 @@ std::string trainer_help();
 // Everything, resolved: printed at start and stored in checkpoints.
 nlohmann::json to_json(const TrainerOptions& options);
 
+// What to_json() gave; what a checkpoint of an older version lacks has its default. kUnavailable, naming it,
+// for an option that this version does not know.
+Result<TrainerOptions> trainer_options_from_json(nlohmann::json json);
+
 // The keys of to_json(), and "data" (the fingerprint of the training data), that a checkpoint's continuation
-// must not change, since stored positions or tensors depend on them.
+// must not change, since stored positions or tensors depend on them. What an older checkpoint does not name
+// has its default.
 const std::vector<std::string>& fixed_option_names();
 
 }  // namespace muster

@@ -12,7 +12,9 @@ json to_json(const TrainingState& s) {
           {"batch_in_epoch", s.batch_in_epoch},
           {"rng", {{"seed", s.rng_seed}, {"counter", s.rng_counter}}},
           {"optimizer_step", s.optimizer_step},
-          {"best_accuracy", s.best_accuracy ? json(*s.best_accuracy) : json(nullptr)}};
+          {"best_accuracy", s.best_accuracy ? json(*s.best_accuracy) : json(nullptr)},
+          {"early_stop", to_json(s.early_stop)},
+          {"evaluation_due", s.evaluation_due}};
 }
 
 Result<TrainingState> training_state_from_json(const json& stored) {
@@ -26,6 +28,8 @@ Result<TrainingState> training_state_from_json(const json& stored) {
     s.optimizer_step = stored.at("optimizer_step").get<std::int64_t>();
     const json& best = stored.at("best_accuracy");
     if (!best.is_null()) s.best_accuracy = best.get<double>();
+    if (stored.contains("early_stop")) s.early_stop = early_stop_state_from_json(stored.at("early_stop"));
+    s.evaluation_due = stored.value("evaluation_due", false);
   } catch (const json::exception& error) {
     return fail(ErrorCode::kCorrupt, "the checkpoint's training state is incomplete: {}", error.what());
   }

@@ -1,5 +1,5 @@
 // Where a training run stands: everything the next step depends on besides tensors. Saved in every
-// checkpoint; a checkpoint that lacks any of it is refused.
+// checkpoint; a checkpoint that lacks any of it is refused, but for what older versions did not have.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "common/status.h"
+#include "trainer/early_stop.h"
 
 namespace muster {
 
@@ -15,9 +16,12 @@ struct TrainingState {
   std::int64_t epoch = 0;           // data position: epoch …
   std::int64_t batch_in_epoch = 0;  // … and the next batch of it
   std::uint64_t rng_seed = 0;       // counter-based random numbers: key …
-  std::int64_t rng_counter = 0;     // … and counter, one a batch (skipped ones too)
+  std::int64_t rng_counter = 0;     // … and counter, one a batch (those of skipped steps too)
   std::int64_t optimizer_step = 0;  // updates applied: AdamW's bias correction
   std::optional<double> best_accuracy;
+  EarlyStopState early_stop;
+  // An epoch has just ended, but a stop came before its evaluation: the next attempt begins with it.
+  bool evaluation_due = false;
 
   bool operator==(const TrainingState&) const = default;
 };

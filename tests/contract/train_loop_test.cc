@@ -253,35 +253,6 @@ TEST(TrainLoop, IfEveryCheckpointIsDamagedTheUserIsToldBeforeARunStartsOver) {
   EXPECT_EQ(newest_tensors(backing), undisturbed());
 }
 
-TEST(TrainLoop, ASampleThatIsNotANumberStopsAllRanksWithOneDecision) {
-  for (const int ranks : {1, 3}) {
-    TrainingRun run = demanding_run(ranks);
-    run.poisoned = {17};
-    const TrainingResult result = run_training(run, std::make_shared<MemoryCheckpoints>());
-    for (const auto& outcome : result.outcomes) {
-      ASSERT_FALSE(outcome);
-      EXPECT_EQ(outcome.error().code, ErrorCode::kInvalidArgument);
-      EXPECT_EQ(outcome.error().message, result.outcomes[0].error().message);
-      EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("not finite at step"));
-    }
-  }
-}
-
-TEST(TrainLoop, SkippedStepsAreSkippedEverywhereAndTheBitsStayEqual) {
-  Tensors on_one_rank;
-  for (const int ranks : {1, 4}) {
-    auto backing = std::make_shared<MemoryCheckpoints>();
-    TrainingRun run = demanding_run(ranks);
-    run.poisoned = {17};
-    run.options.on_nonfinite = "skip";
-    const TrainingResult result = run_training(run, backing);
-    expect_completed(result);
-    EXPECT_EQ(result.events->named(event::kStepSkipped).size(), 6u) << "once an epoch";
-    if (ranks == 1) on_one_rank = newest_tensors(backing);
-    EXPECT_EQ(newest_tensors(backing), on_one_rank);
-  }
-}
-
 TEST(TrainLoop, ARunDoesNotGoOnWithAnotherBatchSizeOrOtherData) {
   const auto backing = stopped_at(2, 5);
   TrainingRun other_batch = demanding_run(2);

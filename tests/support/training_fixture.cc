@@ -58,8 +58,10 @@ Result<TrainOutcome> run_rank(const TrainingRun& run, comm::Communicator& commun
   std::atomic<int> nobody_stops{0};
   StoppingSink events(recorder, run, communicator.rank() == run.stop_rank ? stop_flag : nobody_stops);
   const auto load_data = [&]() -> Result<data::DatasetPair> {
-    return data::DatasetPair{std::make_unique<ClusterDataset>(run.samples, 5, run.poisoned),
-                             std::make_unique<ClusterDataset>(40, 6)};
+    data::DatasetPair pair{std::make_shared<ClusterDataset>(run.samples, 5, run.poisoned),
+                           std::make_shared<ClusterDataset>(40, 6)};
+    if (run.decorate_data) pair.train = run.decorate_data(communicator.rank(), std::move(pair.train));
+    return pair;
   };
   return train(run.options, {communicator, *device, load_data, store.get(), events,
                              communicator.rank() == run.stop_rank ? stop_flag : nobody_stops});
@@ -73,7 +75,7 @@ ClusterDataset::ClusterDataset(std::int64_t samples, std::uint64_t seed, std::ve
       poisoned_(std::move(poisoned)),
       fingerprint_(fmt::format("clusters/{}/{}/{}", samples, seed, fmt::join(poisoned_, ","))) {}
 
-void ClusterDataset::fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const {
+Status ClusterDataset::fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const {
   const auto features = static_cast<std::size_t>(shape_[0]);
   for (const std::int64_t id : ids) {
     const auto label = static_cast<std::int32_t>(id % classes());
@@ -90,6 +92,7 @@ void ClusterDataset::fetch(std::span<const std::int64_t> ids, float* inputs, std
       std::fill(inputs - features, inputs, std::numeric_limits<float>::quiet_NaN());
     }
   }
+  return {};
 }
 
 void RecordingSink::emit(const nlohmann::json& event) {

@@ -28,7 +28,7 @@ class ClusterDataset final : public data::Dataset {
   const std::vector<std::int64_t>& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return 4; }
   const std::string& fingerprint() const override { return fingerprint_; }
-  void fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const override;
+  Status fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const override;
 
  private:
   std::int64_t samples_;
@@ -51,6 +51,10 @@ class RecordingSink final : public EventSink {
 using StoreDecorator =
     std::function<std::unique_ptr<checkpoint::CheckpointStore>(std::unique_ptr<checkpoint::CheckpointStore>)>;
 
+// What a rank trains on instead of the samples it would get.
+using DataDecorator =
+    std::function<std::shared_ptr<const data::Dataset>(int rank, std::shared_ptr<const data::Dataset>)>;
+
 struct TrainingRun {
   TrainerOptions options;
   int ranks = 2;
@@ -60,7 +64,8 @@ struct TrainingRun {
   // Raises the stop flag of this rank when the given step is reported by rank 0's samples event.
   int stop_rank = -1;
   std::int64_t stop_at_step = -1;
-  StoreDecorator decorate;  // null: the plain store
+  StoreDecorator decorate;      // null: the plain store
+  DataDecorator decorate_data;  // null: the plain training data
 };
 
 struct TrainingResult {

@@ -134,10 +134,10 @@ TEST(IdxDataset, ScalesByTheLargestTrainingValue) {
   float inputs[8];
   std::int32_t labels[2];
   const std::int64_t ids[] = {2, 0};
-  pair->train->fetch(ids, inputs, labels);
+  ASSERT_TRUE(pair->train->fetch(ids, inputs, labels));
   EXPECT_THAT(inputs, ElementsAre(0.5F, 9.0F / 16, 10.0F / 16, 1, 0, 1.0F / 16, 2.0F / 16, 3.0F / 16));
   EXPECT_THAT(labels, ElementsAre(1, 0));
-  pair->test->fetch(std::span(ids).subspan(1), inputs, labels);
+  ASSERT_TRUE(pair->test->fetch(std::span(ids).subspan(1), inputs, labels));
   EXPECT_EQ(inputs[0], 1.0F);
   EXPECT_EQ(labels[0], 2);
 }

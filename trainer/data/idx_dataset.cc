@@ -48,13 +48,14 @@ class IdxDataset final : public Dataset {
   std::int64_t classes() const override { return classes_; }
   const std::string& fingerprint() const override { return fingerprint_; }
 
-  void fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const override {
+  Status fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const override {
     for (const std::int64_t id : ids) {
       assert(id >= 0 && id < size());
       const std::uint8_t* image = images_.data() + id * sample_elements_;
       for (std::int64_t i = 0; i < sample_elements_; ++i) *inputs++ = scaled_[image[i]];
       *labels++ = labels_[static_cast<std::size_t>(id)];
     }
+    return {};
   }
 
  private:
