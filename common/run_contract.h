@@ -70,6 +70,8 @@ inline constexpr std::string_view kConfiguration = "configuration";  // the reso
 // what is not as it was when the checkpoint was made: configuration, code (each key with before and now)
 inline constexpr std::string_view kConfigurationChanged = "configuration_changed";
 inline constexpr std::string_view kResumed = "resumed";  // step, epoch, checkpoint (path) or null
+inline constexpr std::string_view kInitialised =
+    "initialised";  // path, step, manifest_sha256: parameters came from another run's checkpoint
 inline constexpr std::string_view kStep =
     "step";  // step, epoch, loss, gradient_norm, learning_rate, samples_per_s, total_steps
 inline constexpr std::string_view kStepSkipped = "step_skipped";  // step, reason: a batch without an update

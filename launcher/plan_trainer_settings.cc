@@ -65,6 +65,7 @@ void add_checkpoint(const CheckpointSpec& checkpoint, Settings& settings) {
 
 // Passed only if the task asks for them, so that runs begun before there were such keys go on unchanged.
 void add_if_asked(const TrainerSpec& trainer, Settings& settings) {
+  if (!trainer.init_from.empty()) settings.decisive("init_from", "--init-from", trainer.init_from);
   if (trainer.accumulation_steps > 1) {
     settings.decisive("accumulation_steps", "--accumulation-steps", trainer.accumulation_steps);
   }

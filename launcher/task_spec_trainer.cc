@@ -114,12 +114,13 @@ void read_optional_count(GroupReader& group, std::string_view key, std::optional
 
 }  // namespace
 
-void read_trainer(GroupReader group, TrainerSpec& trainer) {
+void read_trainer(GroupReader group, const TaskFileContext& context, TrainerSpec& trainer) {
   constexpr int kThreadsMax = 1'024;
   group.choice("model", names({"mlp"}), trainer.model);
   read_hidden(group, trainer.hidden);
   group.number("dropout", kDropout, trainer.dropout);
-  group.choice("dataset", names({"idx"}), trainer.dataset);
+  group.choice("dataset", names({"idx", "hdf5"}), trainer.dataset);
+  read_path(group, "init_from", context, trainer.init_from);
   group.integer("batch_size", 1, kBatchMax, trainer.batch_size);
   group.integer("accumulation_steps", 1, kAccumulationMax, trainer.accumulation_steps);
   read_optional_count(group, "epochs", trainer.epochs);

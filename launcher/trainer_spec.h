@@ -52,7 +52,8 @@ struct TrainerSpec {
   std::string model = "mlp";
   std::vector<int> hidden{512, 256};
   double dropout = 0;
-  std::string dataset = "idx";
+  std::string dataset = "idx";          // idx, hdf5
+  std::string init_from;                // a checkpoint whose parameters a new run begins with; empty: none
   std::int64_t batch_size = 256;        // of all ranks together
   std::int64_t accumulation_steps = 1;  // batches of one optimizer step
   std::optional<std::int64_t> epochs;   // exactly one of epochs and steps

@@ -35,12 +35,14 @@ po::options_description describe(RawOptions& raw) {
   TrainerOptions& v = raw.values;
   const auto value = [](auto& target) { return po::value(&target)->default_value(target); };
   po::options_description model("Model and data");
-  model.add_options()                                                                               //
-      ("model", value(v.model), "model: mlp")                                                       //
-      ("hidden", value(raw.hidden), "mlp: sizes of the hidden layers")                              //
-      ("dropout", value(v.dropout), "drop probability after each hidden layer, in [0, 1)")          //
-      ("dataset", value(v.dataset), "data format: idx")                                             //
-      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")           //
+  model.add_options()                                                                       //
+      ("model", value(v.model), "model: mlp")                                               //
+      ("hidden", value(raw.hidden), "mlp: sizes of the hidden layers")                      //
+      ("dropout", value(v.dropout), "drop probability after each hidden layer, in [0, 1)")  //
+      ("dataset", value(v.dataset), "data format: idx or hdf5")                             //
+      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")   //
+      ("init-from", value(v.init_from),
+       "checkpoint (or folder of them) whose parameters a new run begins with")                     //
       ("batch-size", value(v.batch_size), "global batch size")                                      //
       ("accumulation-steps", value(v.accumulation_steps), "batches whose gradients make one step")  //
       ("epochs", po::value(&raw.epochs), "train this many passes over the data …")                  //
@@ -100,7 +102,9 @@ po::options_description describe(RawOptions& raw) {
       ("version", "show versions")                             //
       ("list-devices", "show what this build can compute on")  //
       ("check-options", "check the options, print the resolved configuration, and end");
-  po::options_description all("usage: mpirun -np N muster-train OPTIONS");
+  po::options_description all(
+      "usage: mpirun -np N muster-train OPTIONS\n"
+      "       muster-train eval --help, muster-train export --help");
   all.add(model).add(optimizer).add(machine).add(early).add(output).add(general);
   return all;
 }
@@ -163,7 +167,7 @@ constexpr double kRateMax = 1e6;
 void apply_model_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
   rules.one_of("model", v.model, {"mlp"});
   rules.range("dropout", v.dropout, 0.0, 0.999);
-  rules.one_of("dataset", v.dataset, {"idx"});
+  rules.one_of("dataset", v.dataset, {"idx", "hdf5"});
   rules.require(!v.data_path.empty(), "--data-path is missing (or set MUSTER_DATA_DIR)");
   rules.range<std::int64_t>("batch-size", v.batch_size, 1, 1 << 24);
   rules.range<std::int64_t>("accumulation-steps", v.accumulation_steps, 1, 1 << 20);
@@ -179,7 +183,10 @@ void apply_model_rules(const RawOptions& raw, const TrainerOptions& v, Rules& ru
 void apply_learning_rate_rules(const TrainerOptions& v, Rules& rules) {
   rules.one_of("lr-schedule", v.lr_schedule, {"cosine", "step", "constant"});
   rules.range<std::int64_t>("warmup-steps", v.warmup_steps, 0, v.steps.value_or(kCountMax));
-  rules.range("min-learning-rate", v.min_learning_rate, 0.0, v.learning_rate);
+  rules.range("min-learning-rate", v.min_learning_rate, 0.0, kRateMax);
+  rules.require(!(v.min_learning_rate > v.learning_rate),
+                fmt::format("--min-learning-rate is {}; allowed: at most the learning rate, which is {}",
+                            v.min_learning_rate, v.learning_rate));
   rules.range<std::int64_t>("lr-every-steps", v.lr_every_steps, 0, kCountMax);
   rules.range<std::int64_t>("lr-every-epochs", v.lr_every_epochs, 0, kCountMax);
   rules.positive("lr-gamma", v.lr_gamma, 1.0);
@@ -258,6 +265,7 @@ Result<ParsedOptions> parse_trainer_options(int argc, const char* const* argv) {
   RawOptions raw;
   raw.values.data_path = environment_or_empty(contract::kDataDir);
   raw.values.checkpoint_dir = environment_or_empty(contract::kCheckpointDir);
+  raw.values.run_id = environment_or_empty(contract::kRunId);
   const po::options_description description = describe(raw);
   po::variables_map variables;
   std::map<std::string, std::string> texts;  // by flag

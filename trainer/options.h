@@ -21,6 +21,7 @@ struct TrainerOptions {
   double dropout = 0.0;
   std::string dataset = "idx";
   std::string data_path;
+  std::string init_from;  // a checkpoint whose parameters a run without one of its own begins with
   // How long, in which portions
   std::int64_t batch_size = 256;        // global
   std::int64_t accumulation_steps = 1;  // batches of one optimizer step
@@ -59,6 +60,7 @@ struct TrainerOptions {
   std::int64_t evaluate_every_epochs = 1;
   std::int64_t log_every_steps = 10;
   bool log_samples = false;
+  std::string run_id;                         // MUSTER_RUN_ID; empty: started by hand
   std::string checkpoint_dir;                 // empty: no checkpoints
   std::int64_t checkpoint_every_steps = 0;    // 0: never by count
   std::int64_t checkpoint_every_seconds = 0;  // 0: never by time
@@ -73,7 +75,8 @@ struct ParsedOptions {
   TrainerOptions options;
 };
 
-// All errors of the command line at once, in one message. Reads MUSTER_CHECKPOINT_DIR and MUSTER_DATA_DIR.
+// All errors of the command line at once, in one message. Reads MUSTER_CHECKPOINT_DIR,
+// MUSTER_DATA_DIR and MUSTER_RUN_ID.
 Result<ParsedOptions> parse_trainer_options(int argc, const char* const* argv);
 
 std::string trainer_help();

@@ -14,6 +14,7 @@ void visit_options(Options& o, const Visitor& visit) {
   visit("dropout", o.dropout);
   visit("dataset", o.dataset);
   visit("data_path", o.data_path);
+  visit("init_from", o.init_from);
   visit("batch_size", o.batch_size);
   visit("accumulation_steps", o.accumulation_steps);
   visit("seed", o.seed);
@@ -45,6 +46,7 @@ void visit_options(Options& o, const Visitor& visit) {
   visit("evaluate_every_epochs", o.evaluate_every_epochs);
   visit("log_every_steps", o.log_every_steps);
   visit("log_samples", o.log_samples);
+  visit("run_id", o.run_id);
   visit("checkpoint_dir", o.checkpoint_dir);
   visit("checkpoint_every_steps", o.checkpoint_every_steps);
   visit("checkpoint_every_seconds", o.checkpoint_every_seconds);

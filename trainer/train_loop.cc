@@ -17,6 +17,7 @@
 #include "trainer/progress_meter.h"
 #include "trainer/replica.h"
 #include "trainer/shard_runner.h"
+#include "trainer/stored_parameters.h"
 #include "trainer/training_state.h"
 
 namespace muster {
@@ -147,7 +148,21 @@ class TrainLoop {
   }
 
   Status restore() {
-    if (parts_.store == nullptr) return {};
+    MUSTER_ASSIGN(const bool resumed, resume());
+    if (resumed || options_.init_from.empty()) return {};
+    const auto found = find_together(parts_.communicator, options_.init_from, agreement_options());
+    if (!found) return fail(found.error().code, "--init-from: {}", found.error().message);
+    MUSTER_TRY(read_parameters(*found, parameters_of(replica_->saved_tensors())));
+    state_.initial_parameters = {found->path.string(), found->manifest.step, found->manifest_sha256};
+    json initialised = to_json(*state_.initial_parameters);
+    initialised["event"] = event::kInitialised;
+    leader_.emit(initialised);
+    return {};
+  }
+
+  // False: there is nothing to go on with.
+  Result<bool> resume() {
+    if (parts_.store == nullptr) return false;
     CheckpointContext context;
     context.rank = parts_.communicator.rank();
     context.world_size = parts_.communicator.size();
@@ -158,7 +173,7 @@ class TrainLoop {
     checkpointer_ = std::make_unique<Checkpointer>(*parts_.store, leader_, std::move(context));
     MUSTER_ASSIGN(const bool resumed, checkpointer_->restore(replica_->saved_tensors(), state_));
     if (resumed) replica_->optimizer().set_step_count(state_.optimizer_step);
-    return {};
+    return resumed;
   }
 
   void begin_training() {

@@ -5,11 +5,21 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 
 #include "common/status.h"
 #include "trainer/early_stop.h"
 
 namespace muster {
+
+// The checkpoint of another run whose parameters this run began with.
+struct InitialParameters {
+  std::string path;
+  std::int64_t step = 0;
+  std::string manifest_sha256;  // its identity: the manifest holds the hashes of all the rest
+
+  bool operator==(const InitialParameters&) const = default;
+};
 
 struct TrainingState {
   std::int64_t step = 0;            // committed steps: position in the learning-rate schedule
@@ -22,10 +32,12 @@ struct TrainingState {
   EarlyStopState early_stop;
   // An epoch has just ended, but a stop came before its evaluation: the next attempt begins with it.
   bool evaluation_due = false;
+  std::optional<InitialParameters> initial_parameters;  // none: they were drawn
 
   bool operator==(const TrainingState&) const = default;
 };
 
+nlohmann::json to_json(const InitialParameters& initial);
 nlohmann::json to_json(const TrainingState& state);
 Result<TrainingState> training_state_from_json(const nlohmann::json& json);
 

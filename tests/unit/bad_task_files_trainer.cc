@@ -33,7 +33,9 @@ std::vector<BadTaskFile> bad_trainers() {
       {"UnknownModel", kTrainer + "  model: mpl\n",
        "6:10: trainer.model: found 'mpl'; allowed: mlp; did you mean 'mlp'?"},
       {"UnknownDataset", kTrainer + "  dataset: imagenet\n",
-       "6:12: trainer.dataset: found 'imagenet'; allowed: idx"},
+       "6:12: trainer.dataset: found 'imagenet'; allowed: idx, hdf5"},
+      {"InitFromIsRelative", kTrainer + "  init_from: runs/other\n",
+       "6:14: trainer.init_from: found the relative path 'runs/other'; allowed: " + kPaths},
       {"BatchSizeIsZero", kTrainer + "  batch_size: 0\n",
        "6:15: trainer.batch_size: found '0'; allowed: a whole number from 1 to 16777216"},
       {"HiddenIsANumber", kTrainer + "  hidden: 512\n",
@@ -98,7 +100,7 @@ std::vector<BadTaskFile> bad_trainers() {
        "6:14: trainer.schedule: found neither every_steps nor every_epochs; allowed with kind step: exactly "
        "one of every_steps and every_epochs"},
       {"StepScheduleWithTwoLengths", kTrainer + "  schedule: {kind: step, every_steps: 3, every_epochs: 1}\n",
-       "6:43: trainer.schedule: found both every_steps and every_epochs; allowed with kind step: exactly one "
+       "6:42: trainer.schedule: found both every_steps and every_epochs; allowed with kind step: exactly one "
        "of every_steps and every_epochs"},
       {"StepLengthWithCosine", kTrainer + "  schedule: {every_steps: 3}\n",
        "6:14: trainer.schedule.every_steps: found beside schedule kind cosine, which has none; allowed: only "
@@ -151,7 +153,9 @@ std::vector<BadTaskFile> bad_trainers() {
        "7:3: trainer.data_timeout: found 1m; allowed: at most trainer.allreduce.timeout, which is 30s: the "
        "other ranks wait no longer"},
       {"DataTimeoutWithoutUnit", kTrainer + "  data_timeout: 60\n",
-       "6:17: trainer.data_timeout: found '60'; allowed: "},
+       "6:17: trainer.data_timeout: found '60'; allowed: a duration with a unit, from 1s to 1d, such as 90s, "
+       "30m, 2h, "
+       "1h30m, 500ms, or Slurm's 30:00, 1:30:00, 1-12:30:00"},
       {"PrefetchIsNegative", kTrainer + "  prefetch: -1\n",
        "6:13: trainer.prefetch: found '-1'; allowed: a whole number from 0 to 1024"},
       {"AccumulationIsZero", kTrainer + "  accumulation_steps: 0\n",

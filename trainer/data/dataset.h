@@ -33,7 +33,7 @@ struct DatasetPair {
   std::shared_ptr<const Dataset> test;  // same sample shape, classes and scaling as train
 };
 
-// By name: "idx". kInvalidArgument for another one.
+// By name: "idx", "hdf5". kInvalidArgument for another one.
 Result<DatasetPair> load_datasets(const std::string& name, const std::filesystem::path& directory);
 
 }  // namespace muster::data
