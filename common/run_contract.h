@@ -72,8 +72,10 @@ inline constexpr std::string_view kConfiguration = "configuration";  // the reso
 // what is not as it was when the checkpoint was made: configuration, code (each key with before and now)
 inline constexpr std::string_view kConfigurationChanged = "configuration_changed";
 inline constexpr std::string_view kResumed = "resumed";  // step, epoch, checkpoint (path) or null
+inline constexpr std::string_view kInitialised =
+    "initialised";  // path, step, manifest_sha256: parameters came from another run's checkpoint
 inline constexpr std::string_view kStep =
-    "step";  // step, epoch, loss, learning_rate, samples_per_s, total_steps
+    "step";  // step, epoch, loss, gradient_norm, learning_rate, samples_per_s, total_steps
 inline constexpr std::string_view kStepSkipped = "step_skipped";  // step, reason: a batch without an update
 inline constexpr std::string_view kEvaluation = "evaluation";     // step, epoch, loss, accuracy, samples
 inline constexpr std::string_view kCheckpointBegun = "checkpoint_begun";  // step
@@ -87,8 +89,10 @@ inline constexpr std::string_view kCheckpointSlow = "checkpoint_slow";  // step,
 inline constexpr std::string_view kCheckpointAdvice = "checkpoint_advice";
 inline constexpr std::string_view kStopSeen = "stop_seen";  // signal, step at which all ranks stop
 inline constexpr std::string_view kSamples = "samples";     // step, ids: only with --log-samples
-inline constexpr std::string_view kFault = "fault";         // exit_code, reason, peer (rank blamed) or null
-inline constexpr std::string_view kFinished = "finished";   // step, result (an object shown to the user)
+inline constexpr std::string_view kEarlyStop =
+    "early_stop";  // step, metric, best, best_step, reason: no further steps
+inline constexpr std::string_view kFault = "fault";        // exit_code, reason, peer (rank blamed) or null
+inline constexpr std::string_view kFinished = "finished";  // step, result (an object shown to the user)
 // from the supervisor, journal only
 inline constexpr std::string_view kRunStarted = "run_started";
 inline constexpr std::string_view kAttemptStarted = "attempt_started";  // attempt, argv, hosts

@@ -75,7 +75,7 @@ Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
   plan.run_as_root = options.run_as_root;
   plan.rsh_agent = options.rsh_agent;
   plan.is_trainer = spec.is_trainer();
-  plan.result_fingerprint = planning::result_fingerprint(spec);
+  plan.result_fingerprint = planning::result_fingerprint(spec, options);
   plan.notices = planning::notices(spec);
   return plan;
 }

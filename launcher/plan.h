@@ -53,6 +53,7 @@ struct PlanOptions {
   std::string trainer_executable;       // where muster-train is; empty: not installed
   std::string default_checkpoint_root;  // absolute: for a task without checkpoint_path
   bool run_as_root = false;
+  std::string init_from_sha256;  // identity of the checkpoint at trainer.init_from; empty: none is seen
 };
 
 // Fails with kUnavailable if the task asks for what `muster run` cannot honour on bare metal (a container

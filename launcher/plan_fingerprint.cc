@@ -16,7 +16,8 @@ std::string secret_digest(const std::string& value) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> result_fingerprint(const TaskSpec& spec) {
+std::vector<std::pair<std::string, std::string>> result_fingerprint(const TaskSpec& spec,
+                                                                    const PlanOptions& options) {
   std::vector<std::pair<std::string, std::string>> fingerprint;
   fingerprint.emplace_back("entry_point", spec.entry_point);
   fingerprint.emplace_back("args", nlohmann::json(spec.args).dump());
@@ -25,6 +26,9 @@ std::vector<std::pair<std::string, std::string>> result_fingerprint(const TaskSp
     for (const TrainerSetting& setting : trainer_settings(*spec.trainer)) {
       if (setting.decides_result) fingerprint.emplace_back("trainer." + setting.name, setting.value);
     }
+  }
+  if (!options.init_from_sha256.empty()) {
+    fingerprint.emplace_back("trainer.init_from.sha256", options.init_from_sha256);
   }
   for (const EnvironmentVariable& variable : spec.env) {
     fingerprint.emplace_back("env." + variable.name,

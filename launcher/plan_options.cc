@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/checkpoint/find_checkpoint.h"
 #include "launcher/run_index.h"
 
 namespace muster {
 
 namespace fs = std::filesystem;
 
-Result<PlanOptions> plan_options_here(const PlanRequest& request) {
+Result<PlanOptions> plan_options_here(const PlanRequest& request, const TaskSpec& spec) {
   PlanOptions options;
   if (!request.hostfile.empty()) {
     MUSTER_ASSIGN(options.hosts, load_hostfile(request.hostfile));
@@ -24,6 +25,10 @@ Result<PlanOptions> plan_options_here(const PlanRequest& request) {
   if (access(trainer.c_str(), X_OK) == 0) options.trainer_executable = trainer.string();
   options.default_checkpoint_root = (state_directory() / "work").string();
   options.run_as_root = geteuid() == 0;
+  if (spec.trainer && !spec.trainer->init_from.empty()) {
+    const auto found = checkpoint::find_checkpoint(spec.trainer->init_from, checkpoint::Verify::kManifest);
+    if (found) options.init_from_sha256 = found->manifest_sha256;
+  }
   return options;
 }
 

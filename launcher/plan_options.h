@@ -5,6 +5,7 @@
 
 #include "common/status.h"
 #include "launcher/plan.h"
+#include "launcher/task_spec.h"
 
 namespace muster {
 
@@ -13,8 +14,9 @@ struct PlanRequest {
   std::string rsh_agent;  // empty: mpirun's own choice
 };
 
-// Reads the host file; looks for muster-train beside the running executable. Runs of tasks without a
-// checkpoint_path go below the state directory's `work`.
-Result<PlanOptions> plan_options_here(const PlanRequest& request);
+// Reads the host file; looks for muster-train beside the running executable, and for the checkpoint that the
+// task wants to begin with (marker and manifest alone). Runs of tasks without a checkpoint_path go below the
+// state directory's `work`.
+Result<PlanOptions> plan_options_here(const PlanRequest& request, const TaskSpec& spec);
 
 }  // namespace muster

@@ -25,6 +25,7 @@ std::vector<std::string> refusals(const TaskSpec& spec, bool on_this_machine);
 // What it has no use for.
 std::vector<std::string> notices(const TaskSpec& spec);
 
-std::vector<std::pair<std::string, std::string>> result_fingerprint(const TaskSpec& spec);
+std::vector<std::pair<std::string, std::string>> result_fingerprint(const TaskSpec& spec,
+                                                                    const PlanOptions& options);
 
 }  // namespace muster::planning

@@ -59,6 +59,10 @@ void add_schedule(const LearningRateSpec& schedule, Settings& settings) {
   settings.decisive("schedule.warmup_steps", "--warmup-steps", schedule.warmup_steps);
   if (schedule.kind == "cosine") {
     settings.decisive("schedule.min_learning_rate", "--min-learning-rate", schedule.min_learning_rate);
+  } else if (schedule.kind == "step") {
+    settings.decisive("schedule.every_steps", "--lr-every-steps", schedule.every_steps);
+    settings.decisive("schedule.every_epochs", "--lr-every-epochs", schedule.every_epochs);
+    settings.decisive("schedule.gamma", "--lr-gamma", schedule.gamma);
   }
 }
 
@@ -75,6 +79,19 @@ void add_checkpoint(const CheckpointSpec& checkpoint, Settings& settings) {
   settings.incidental("checkpoint.keep_best", "--keep-best", flag_value(checkpoint.keep_best));
 }
 
+// Passed only if the task asks for them, so that runs begun before there were such keys go on unchanged.
+void add_if_asked(const TrainerSpec& trainer, Settings& settings) {
+  if (!trainer.init_from.empty()) settings.decisive("init_from", "--init-from", trainer.init_from);
+  if (trainer.accumulation_steps > 1) {
+    settings.decisive("accumulation_steps", "--accumulation-steps", trainer.accumulation_steps);
+  }
+  if (trainer.clip_norm > 0) settings.decisive("clip_norm", "--clip-norm", trainer.clip_norm);
+  if (trainer.early_stop.metric == "none") return;
+  settings.decisive("early_stop.metric", "--early-stop-metric", trainer.early_stop.metric);
+  settings.decisive("early_stop.patience", "--early-stop-patience", trainer.early_stop.patience);
+  settings.decisive("early_stop.min_delta", "--early-stop-min-delta", trainer.early_stop.min_delta);
+}
+
 }  // namespace
 
 std::vector<TrainerSetting> trainer_settings(const TrainerSpec& trainer) {
@@ -88,6 +105,7 @@ std::vector<TrainerSetting> trainer_settings(const TrainerSpec& trainer) {
   settings.decisive("shards", "--shards", trainer.shards);
   add_optimizer(trainer.optimizer, settings);
   add_schedule(trainer.schedule, settings);
+  add_if_asked(trainer, settings);
   settings.decisive("precision", "--precision", trainer.precision);
   settings.decisive("device", "--device", trainer.device);
   settings.decisive("threads", "--threads", trainer.threads);
@@ -96,7 +114,14 @@ std::vector<TrainerSetting> trainer_settings(const TrainerSpec& trainer) {
   settings.incidental("allreduce.peer_timeout", "--peer-timeout-ms", trainer.allreduce.peer_timeout.count());
   settings.decisive("reproducible", "--reproducible", flag_value(trainer.reproducible));
   settings.decisive("on_nonfinite", "--on-nonfinite", trainer.on_nonfinite);
-  settings.incidental("evaluate_every_epochs", "--evaluate-every-epochs", trainer.evaluate_every_epochs);
+  settings.incidental("prefetch", "--prefetch", trainer.prefetch);
+  settings.incidental("data_timeout", "--data-timeout-ms", trainer.data_timeout.count());
+  // An early stop is decided by the evaluations.
+  if (trainer.early_stop.metric == "none") {
+    settings.incidental("evaluate_every_epochs", "--evaluate-every-epochs", trainer.evaluate_every_epochs);
+  } else {
+    settings.decisive("evaluate_every_epochs", "--evaluate-every-epochs", trainer.evaluate_every_epochs);
+  }
   settings.incidental("log_every_steps", "--log-every-steps", trainer.log_every_steps);
   settings.incidental("log_samples", "--log-samples", flag_value(trainer.log_samples));
   add_checkpoint(trainer.checkpoint, settings);

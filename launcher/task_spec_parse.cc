@@ -109,7 +109,7 @@ void read_file(const YamlNode& root, const TaskFileContext& context, ReadContext
   task_file::read_resources(file.group("resources"), spec.resources);
   task_file::read_schedule(file.group("schedule"), spec.schedule);
   TrainerSpec trainer;
-  task_file::read_trainer(file.group("trainer"), trainer);
+  task_file::read_trainer(file.group("trainer"), context, trainer);
   if (spec.is_trainer()) spec.trainer = std::move(trainer);
   task_file::read_mounts(file, context, spec.mounts);
   task_file::read_env(file.group("env"), spec.env);

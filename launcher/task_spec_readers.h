@@ -23,7 +23,7 @@ void read_network(GroupReader group, NetworkSpec& network);
 void read_hooks(GroupReader group, HooksSpec& hooks);
 void read_env(GroupReader group, std::vector<EnvironmentVariable>& env);
 void read_mounts(GroupReader& file, const TaskFileContext& context, std::vector<MountSpec>& mounts);
-void read_trainer(GroupReader group, TrainerSpec& trainer);
+void read_trainer(GroupReader group, const TaskFileContext& context, TrainerSpec& trainer);
 
 // What no single key can tell. Resolves defaults that depend on other keys, too.
 void apply_rules(TaskSpec& spec, ReadContext& context);

@@ -33,6 +33,13 @@ class Rules {
     context_.diagnostics().error({}, std::move(message));
   }
 
+  // A key that only one choice of another key has.
+  void only_with(const char* key, std::string_view what, std::string_view chosen, std::string_view owner) {
+    if (chosen == owner || !spec_.has(key)) return;
+    error({key}, fmt::format("{}: found beside {} {}, which has none; allowed: only with {}", key, what,
+                             chosen, owner));
+  }
+
   void workers();
   void ranks_and_gpus();
   void environment();
@@ -42,8 +49,10 @@ class Rules {
   void trainer_shards();
   void trainer_optimizer();
   void trainer_schedule();
+  void trainer_early_stop();
   void trainer_device();
   void trainer_allreduce();
+  void trainer_data_timeout();
 
  private:
   TaskSpec& spec_;
@@ -158,9 +167,7 @@ void Rules::trainer_optimizer() {
   if (!good({"trainer.optimizer.name"})) return;
   const std::string& name = spec_.trainer->optimizer.name;
   const auto only_for = [&](const char* key, std::string_view owner) {
-    if (name == owner || !spec_.has(key)) return;
-    error({key}, fmt::format("{}: found beside optimizer {}, which has none; allowed: only with {}", key,
-                             name, owner));
+    only_with(key, "optimizer", name, owner);
   };
   only_for("trainer.optimizer.momentum", "sgd");
   only_for("trainer.optimizer.beta1", "adamw");
@@ -176,15 +183,46 @@ void Rules::trainer_schedule() {
           fmt::format("trainer.schedule.warmup_steps: found {}; allowed: at most trainer.steps, which is {}",
                       trainer.schedule.warmup_steps, *trainer.steps));
   }
+  if (!good({"trainer.schedule.kind"})) return;
+  const std::string& kind = trainer.schedule.kind;
+  const auto only_for = [&](const char* key, std::string_view owner) {
+    only_with(key, "schedule kind", kind, owner);
+  };
   constexpr const char* kMin = "trainer.schedule.min_learning_rate";
-  if (!good({kMin, "trainer.schedule.kind", "trainer.optimizer.learning_rate"}) || !spec_.has(kMin)) return;
-  if (trainer.schedule.kind == "constant") {
-    error({kMin},
-          fmt::format("{}: found beside schedule kind constant, which has none; allowed: only with cosine",
-                      kMin));
-  } else if (trainer.schedule.min_learning_rate > trainer.optimizer.learning_rate) {
+  constexpr const char* kSteps = "trainer.schedule.every_steps";
+  constexpr const char* kEpochs = "trainer.schedule.every_epochs";
+  only_for(kMin, "cosine");
+  for (const char* key : {kSteps, kEpochs, "trainer.schedule.gamma"}) only_for(key, "step");
+  if (kind == "step" && good({kSteps, kEpochs}) && spec_.has(kSteps) == spec_.has(kEpochs)) {
+    error(
+        {kEpochs, "trainer.schedule.kind"},
+        fmt::format(
+            "trainer.schedule: found {}; allowed with kind step: exactly one of every_steps and every_epochs",
+            spec_.has(kSteps) ? "both every_steps and every_epochs"
+                              : "neither every_steps nor every_epochs"));
+  }
+  if (kind == "cosine" && good({kMin, "trainer.optimizer.learning_rate"}) && spec_.has(kMin) &&
+      trainer.schedule.min_learning_rate > trainer.optimizer.learning_rate) {
     error({kMin}, fmt::format("{}: found {}; allowed: at most the learning rate, which is {}", kMin,
                               trainer.schedule.min_learning_rate, trainer.optimizer.learning_rate));
+  }
+}
+
+void Rules::trainer_early_stop() {
+  const TrainerSpec& trainer = *spec_.trainer;
+  if (!good({"trainer.early_stop", "trainer.early_stop.metric", "trainer.early_stop.patience"})) return;
+  if (!spec_.has("trainer.early_stop")) return;
+  for (const char* key : {"trainer.early_stop.metric", "trainer.early_stop.patience"}) {
+    if (spec_.has(key)) continue;
+    error({"trainer.early_stop"},
+          fmt::format("{}: the key is missing; allowed: metric (accuracy or loss) and patience (evaluations "
+                      "without an improvement), and min_delta",
+                      key));
+  }
+  if (good({"trainer.evaluate_every_epochs"}) && trainer.evaluate_every_epochs == 0) {
+    error({"trainer.evaluate_every_epochs"},
+          "trainer.evaluate_every_epochs: found 0 beside early_stop, which needs evaluations; allowed: at "
+          "least 1");
   }
 }
 
@@ -210,6 +248,21 @@ void Rules::trainer_device() {
           fmt::format("trainer.threads: found {} for each of {} ranks of a worker; allowed: at most "
                       "resources.cpus_per_worker together, which is {}",
                       trainer.threads, spec_.ranks_per_worker, cpus));
+  }
+}
+
+void Rules::trainer_data_timeout() {
+  constexpr const char* kKey = "trainer.data_timeout";
+  TrainerSpec& trainer = *spec_.trainer;
+  if (!good({kKey, "trainer.allreduce.timeout"})) return;
+  if (!spec_.has(kKey)) {
+    trainer.data_timeout = std::min(trainer.data_timeout, trainer.allreduce.timeout);
+  } else if (trainer.data_timeout > trainer.allreduce.timeout) {
+    error(
+        {kKey},
+        fmt::format("{}: found {}; allowed: at most trainer.allreduce.timeout, which is {}: the other ranks "
+                    "wait no longer",
+                    kKey, format_duration(trainer.data_timeout), format_duration(trainer.allreduce.timeout)));
   }
 }
 
@@ -248,8 +301,10 @@ void apply_rules(TaskSpec& spec, ReadContext& context) {
   rules.trainer_shards();
   rules.trainer_optimizer();
   rules.trainer_schedule();
+  rules.trainer_early_stop();
   rules.trainer_device();
   rules.trainer_allreduce();
+  rules.trainer_data_timeout();
 }
 
 }  // namespace muster::task_file

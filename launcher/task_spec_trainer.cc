@@ -12,6 +12,8 @@ using std::chrono::milliseconds;
 // muster-train's own limits: what passes here must not be refused there.
 constexpr std::int64_t kCountMax = 1'000'000'000'000;
 constexpr std::int64_t kBatchMax = 16'777'216;
+constexpr std::int64_t kAccumulationMax = 1'048'576;
+constexpr std::int64_t kPrefetchMax = 1'024;
 constexpr double kRateMax = 1e6;
 constexpr int kShardsMax = 65'536;
 constexpr milliseconds kSecond{1'000};
@@ -22,6 +24,7 @@ constexpr NumberRange kRate{0, kRateMax, true, false, "a number greater than 0, 
 constexpr NumberRange kRateOrNone{0, kRateMax, false, false, "a number from 0 to 1000000"};
 constexpr NumberRange kFraction{0, 1, false, true, "a number of at least 0 and less than 1"};
 constexpr NumberRange kDropout{0, 0.999, false, false, "a number from 0 to 0.999"};
+constexpr NumberRange kGamma{0, 1, true, false, "a number greater than 0, up to 1"};
 constexpr NumberRange kEpsilon{0, 1, true, false, "a number greater than 0, up to 1"};
 
 Choices<std::string> names(std::initializer_list<std::string_view> list) {
@@ -69,9 +72,19 @@ void read_optimizer(GroupReader group, OptimizerSpec& optimizer) {
 }
 
 void read_learning_rate_schedule(GroupReader group, LearningRateSpec& schedule) {
-  group.choice("kind", names({"cosine", "constant"}), schedule.kind);
+  group.choice("kind", names({"cosine", "step", "constant"}), schedule.kind);
   group.integer("warmup_steps", 0, kCountMax, schedule.warmup_steps);
   group.number("min_learning_rate", kRateOrNone, schedule.min_learning_rate);
+  group.integer("every_steps", 1, kCountMax, schedule.every_steps);
+  group.integer("every_epochs", 1, kCountMax, schedule.every_epochs);
+  group.number("gamma", kGamma, schedule.gamma);
+  group.finish();
+}
+
+void read_early_stop(GroupReader group, EarlyStopSpec& early_stop) {
+  group.choice("metric", names({"accuracy", "loss"}), early_stop.metric);
+  group.integer("patience", 1, kCountMax, early_stop.patience);
+  group.number("min_delta", kRateOrNone, early_stop.min_delta);
   group.finish();
 }
 
@@ -108,7 +121,7 @@ void read_optional_count(GroupReader& group, std::string_view key, std::optional
 
 }  // namespace
 
-void read_trainer(GroupReader group, TrainerSpec& trainer) {
+void read_trainer(GroupReader group, const TaskFileContext& context, TrainerSpec& trainer) {
   constexpr int kThreadsMax = 1'024;
   group.choice("model", names({"mlp", "lenet", "logistic"}), trainer.model);
   read_hidden(group, trainer.hidden);
@@ -116,14 +129,18 @@ void read_trainer(GroupReader group, TrainerSpec& trainer) {
   group.boolean("layer_norm", trainer.layer_norm);
   group.number("dropout", kDropout, trainer.dropout);
   group.number("label_smoothing", kFraction, trainer.label_smoothing);
-  group.choice("dataset", names({"idx"}), trainer.dataset);
+  group.choice("dataset", names({"idx", "hdf5"}), trainer.dataset);
+  read_path(group, "init_from", context, trainer.init_from);
   group.integer("batch_size", 1, kBatchMax, trainer.batch_size);
+  group.integer("accumulation_steps", 1, kAccumulationMax, trainer.accumulation_steps);
   read_optional_count(group, "epochs", trainer.epochs);
   read_optional_count(group, "steps", trainer.steps);
   group.integer("seed", 0, std::numeric_limits<std::int64_t>::max(), trainer.seed);
   group.integer("shards", 1, kShardsMax, trainer.shards);
   read_optimizer(group.group("optimizer"), trainer.optimizer);
   read_learning_rate_schedule(group.group("schedule"), trainer.schedule);
+  read_early_stop(group.group("early_stop"), trainer.early_stop);
+  group.number("clip_norm", kRate, trainer.clip_norm);
   group.choice("precision", names({"fp32", "bf16", "fp16"}), trainer.precision);
   group.choice("device", names({"cpu", "reference", "cuda"}), trainer.device);
   group.integer("threads", 1, kThreadsMax, trainer.threads);
@@ -131,6 +148,8 @@ void read_trainer(GroupReader group, TrainerSpec& trainer) {
   trainer.reproducible = trainer.allreduce.algorithm == "tree";
   group.boolean("reproducible", trainer.reproducible);
   group.choice("on_nonfinite", names({"stop", "skip"}), trainer.on_nonfinite);
+  group.integer("prefetch", 0, kPrefetchMax, trainer.prefetch);
+  group.duration("data_timeout", {kSecond, kDay}, trainer.data_timeout);
   group.integer("evaluate_every_epochs", 0, kCountMax, trainer.evaluate_every_epochs);
   group.integer("log_every_steps", 1, kCountMax, trainer.log_every_steps);
   group.boolean("log_samples", trainer.log_samples);

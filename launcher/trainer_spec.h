@@ -21,9 +21,18 @@ struct OptimizerSpec {
 };
 
 struct LearningRateSpec {
-  std::string kind = "cosine";  // cosine, constant
+  std::string kind = "cosine";  // cosine, step, constant
   std::int64_t warmup_steps = 0;
-  double min_learning_rate = 0;  // cosine's end
+  double min_learning_rate = 0;   // cosine's end
+  std::int64_t every_steps = 0;   // step: exactly one of the two is not 0
+  std::int64_t every_epochs = 0;  // …
+  double gamma = 0.1;             // step: the factor
+};
+
+struct EarlyStopSpec {
+  std::string metric = "none";  // never; or of the evaluations: accuracy, loss
+  std::int64_t patience = 0;    // evaluations without an improvement; must be given with a metric
+  double min_delta = 0;
 };
 
 struct AllreduceSpec {
@@ -50,21 +59,27 @@ struct TrainerSpec {
   bool layer_norm = false;
   double dropout = 0;  // mlp, lenet
   double label_smoothing = 0;
-  std::string dataset = "idx";
-  std::int64_t batch_size = 256;       // of all ranks together
-  std::optional<std::int64_t> epochs;  // exactly one of epochs and steps
+  std::string dataset = "idx";          // idx, hdf5
+  std::string init_from;                // a checkpoint whose parameters a new run begins with; empty: none
+  std::int64_t batch_size = 256;        // of all ranks together
+  std::int64_t accumulation_steps = 1;  // batches of one optimizer step
+  std::optional<std::int64_t> epochs;   // exactly one of epochs and steps
   std::optional<std::int64_t> steps;
   std::int64_t seed = 1;
   int shards = 16;
   OptimizerSpec optimizer;
   LearningRateSpec schedule;
+  EarlyStopSpec early_stop;
+  double clip_norm = 0;            // of the gradient, over all parameters; 0: not clipped
   std::string precision = "fp32";  // fp32, bf16, fp16
   std::string device = "cpu";      // cpu, reference, cuda
   int threads = 1;                 // of each rank
   AllreduceSpec allreduce;
-  bool reproducible = true;                // true by default exactly for the tree
-  std::string on_nonfinite = "stop";       // stop, skip
-  std::int64_t evaluate_every_epochs = 1;  // 0: only at the end
+  bool reproducible = true;                        // true by default exactly for the tree
+  std::string on_nonfinite = "stop";               // stop, skip
+  std::int64_t prefetch = 2;                       // steps whose samples are fetched ahead
+  std::chrono::milliseconds data_timeout{60'000};  // for samples; by default at most allreduce.timeout
+  std::int64_t evaluate_every_epochs = 1;          // 0: only at the end
   std::int64_t log_every_steps = 10;
   bool log_samples = false;
   CheckpointSpec checkpoint;

@@ -1,5 +1,6 @@
 #include "trainer/agreement.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <vector>
@@ -31,13 +32,14 @@ void wait_for_everybody(comm::Communicator& communicator, const comm::Collective
 Status agree(comm::Communicator& communicator, const Status& mine, const comm::CollectiveOptions& options) {
   MUSTER_ASSIGN(const std::vector<std::string> all,
                 comm::all_gather_text(communicator, encode(mine), options));
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].empty()) continue;
-    wait_for_everybody(communicator, options);
-    const Error error = decode(all[rank]);
-    return fail(error.code, "rank {}: {}", rank, error.message);
-  }
-  return {};
+  const auto failed = std::find_if(all.begin(), all.end(), [](const auto& text) { return !text.empty(); });
+  if (failed == all.end()) return {};
+  wait_for_everybody(communicator, options);
+  Error error = decode(*failed);
+  const bool found_together =
+      std::all_of(all.begin(), all.end(), [&](const auto& t) { return t == *failed; });
+  if (found_together) return tl::unexpected<Error>(std::move(error));
+  return fail(error.code, "rank {}: {}", failed - all.begin(), error.message);
 }
 
 Status require_equal(comm::Communicator& communicator, std::string_view what, std::string_view mine,

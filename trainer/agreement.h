@@ -8,7 +8,8 @@
 
 namespace muster {
 
-// Success only if every rank brings success; else the first failing rank's error, naming it, on every rank.
+// Success only if every rank brings success; else, on every rank, the error that all of them bring (found
+// together: nobody is named), or the first failing rank's error, naming it.
 // Collective: every rank calls it, also one that failed.
 Status agree(comm::Communicator& communicator, const Status& mine, const comm::CollectiveOptions& options);
 

@@ -29,4 +29,11 @@ inline int exit_code_of(const Error& error) {
   return 1;  // a crash, within its budget
 }
 
+// Whether an error is the communicator's, so that its fault_rank() tells whom to blame for it. Everything
+// else (bad data, a loss that is not finite) is no peer's fault.
+inline bool is_communication_fault(const Error& error) {
+  return error.code == ErrorCode::kDeadlineExceeded || error.code == ErrorCode::kPeerLost ||
+         error.code == ErrorCode::kMismatch || error.code == ErrorCode::kAborted;
+}
+
 }  // namespace muster

@@ -1,15 +1,16 @@
-// muster-train: one rank of a training job. This file names the concrete parts and maps outcomes to exit
-// codes.
+// muster-train: one rank of a training job. This file names the concrete parts of training and dispatches the
+// other commands.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,13 +21,10 @@
 #include "common/version.h"
 #include "trainer/checkpoint/hdf5_store.h"
 #include "trainer/code_identity.h"
-#include "trainer/comm/mpi_communicator.h"
-#include "trainer/console_sink.h"
+#include "trainer/commands/commands.h"
 #include "trainer/data/dataset.h"
-#include "trainer/device/device.h"
-#include "trainer/exit_codes.h"
-#include "trainer/handles/mpi_session.h"
 #include "trainer/options.h"
+#include "trainer/rank.h"
 #include "trainer/train_loop.h"
 
 namespace {
@@ -34,6 +32,7 @@ namespace {
 using namespace std::chrono_literals;
 using muster::ErrorCode;
 using muster::fail;
+using muster::Rank;
 using muster::Result;
 using muster::Status;
 namespace contract = muster::contract;
@@ -75,20 +74,6 @@ Result<std::int32_t> attempt_from_environment() {
   return static_cast<std::int32_t>(attempt);
 }
 
-// Everything one rank needs, in the order in which it must be taken down.
-struct Rank {
-  muster::RequestedSaves requested_saves;
-  std::unique_ptr<muster::MpiSession> session;
-  std::unique_ptr<muster::EventChannel> channel;  // null: nobody listens
-  muster::ConsoleSink console;
-  std::unique_ptr<muster::TeeSink> events;
-  std::unique_ptr<muster::device::Device> device;
-  std::unique_ptr<muster::comm::Communicator> communicator;
-  std::unique_ptr<muster::checkpoint::CheckpointStore> store;  // null: no checkpoints
-
-  int rank() const { return session ? session->rank() : 0; }
-};
-
 Status connect_events(Rank& rank) {
   MUSTER_ASSIGN(rank.channel, muster::connect_from_environment(rank.session->rank(), rank.session->size(),
                                                                "muster-train", muster::Deadline::after(30s)));
@@ -104,26 +89,15 @@ Status connect_events(Rank& rank) {
   return {};
 }
 
-Status make_communicator(Rank& rank, const muster::TrainerOptions& options, std::int32_t generation) {
-  muster::comm::CommunicatorOptions communicator;
-  communicator.algorithm =
-      options.allreduce == "tree" ? muster::comm::Algorithm::kTree : muster::comm::Algorithm::kRing;
-  communicator.generation = generation;
-  communicator.peer_timeout = options.peer_timeout;
-  if (const char* interface = std::getenv(contract::kNetworkInterface))
-    communicator.network_interface = interface;
-  if (const char* master = std::getenv(contract::kMasterAddr)) communicator.master_address = master;
-  MUSTER_ASSIGN(rank.communicator, muster::comm::make_mpi_communicator(*rank.session, communicator));
-  if (rank.channel) {
-    // Unsupervised, this rank could write what a successor does not expect: it fences itself.
-    rank.channel->on_disconnect(
-        [communicator_ptr = rank.communicator.get()] { communicator_ptr->abort("the supervisor is gone"); });
-  }
-  return {};
-}
-
 Status open_store(Rank& rank, const muster::TrainerOptions& options) {
   if (options.checkpoint_dir.empty()) return {};
+  std::error_code ignored;
+  if (std::filesystem::exists(options.checkpoint_dir, ignored) &&
+      !std::filesystem::is_directory(options.checkpoint_dir, ignored)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--checkpoint-dir {} is a file; allowed: a directory, which is made if it is not there",
+                options.checkpoint_dir);
+  }
   muster::checkpoint::Hdf5StoreOptions store;
   store.directory = options.checkpoint_dir;
   store.retention.keep_last = options.keep_last;
@@ -150,7 +124,7 @@ Result<muster::TrainOutcome> start_and_train(Rank& rank, const muster::TrainerOp
   MUSTER_ASSIGN(rank.session, muster::MpiSession::start({}));
   MUSTER_TRY(connect_events(rank));
   MUSTER_ASSIGN(rank.device, muster::device::make_device(options.device, options.threads));
-  MUSTER_TRY(make_communicator(rank, options, generation));
+  MUSTER_TRY(muster::make_communicator(rank, options, generation));
   MUSTER_TRY(open_store(rank, options));
   return muster::train(options,
                        {*rank.communicator, *rank.device,
@@ -158,42 +132,17 @@ Result<muster::TrainOutcome> start_and_train(Rank& rank, const muster::TrainerOp
                         rank.store.get(), *rank.events, stop_signal, rank.requested_saves});
 }
 
-void flush_events(Rank& rank) {
-  if (!rank.channel) return;
-  if (const Status flushed = rank.channel->flush(muster::Deadline::after(5s)); !flushed) {
-    fmt::print(stderr, "muster-train: the last events were not delivered: {}\n", flushed.error().message);
-  }
-}
-
-// After a fault MPI_Finalize could wait for the dead: report, and leave.
-[[noreturn]] void leave_after_fault(Rank& rank, const muster::Error& error) {
-  const int code = muster::exit_code_of(error);
-  fmt::print(stderr, "muster-train: rank {}: {}\n", rank.rank(), error.message);
-  if (rank.communicator) rank.communicator->abort(error.message);
-  if (rank.events) {
-    const auto blamed = rank.communicator ? rank.communicator->fault_rank() : std::nullopt;
-    rank.events->emit({{"event", contract::event::kFault},
-                       {"exit_code", code},
-                       {"reason", error.message},
-                       {"peer", blamed ? nlohmann::json(*blamed) : nlohmann::json(nullptr)}});
-  }
-  flush_events(rank);
-  std::fflush(nullptr);
-  ::_exit(code);
-}
-
 int leave_in_order(Rank& rank, const muster::TrainOutcome& outcome) {
   if (rank.rank() == 0) {
     nlohmann::json result = nlohmann::json::object();
     if (outcome.loss) result["loss"] = *outcome.loss;
     if (outcome.accuracy) result["accuracy"] = *outcome.accuracy;
+    if (!outcome.early_stop.empty()) result["early_stop"] = outcome.early_stop;
     rank.events->emit({{"event", contract::event::kFinished}, {"step", outcome.step}, {"result", result}});
   }
-  flush_events(rank);
-  rank.store.reset();
-  if (rank.channel) rank.channel->on_disconnect([] {});
-  rank.communicator.reset();
-  if (const Status finished = rank.session->finish(); !finished) leave_after_fault(rank, finished.error());
+  muster::flush_events(rank);
+  if (const Status finished = muster::finish(rank); !finished)
+    muster::leave_after_fault(rank, finished.error());
   return outcome.stopped ? contract::kExitRequeue : contract::kExitDone;
 }
 
@@ -217,6 +166,9 @@ int show(muster::OptionsOutcome what, const muster::TrainerOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command == "eval") return muster::commands::evaluate(argc - 1, argv + 1);
+  if (command == "export") return muster::commands::export_parameters(argc - 1, argv + 1);
   const auto parsed = muster::parse_trainer_options(argc, argv);
   if (!parsed) {
     fmt::print(stderr, "muster-train: {}\n", parsed.error().message);
@@ -225,6 +177,6 @@ int main(int argc, char** argv) {
   if (parsed->outcome != muster::OptionsOutcome::kRun) return show(parsed->outcome, parsed->options);
   Rank rank;
   const Result<muster::TrainOutcome> outcome = start_and_train(rank, parsed->options);
-  if (!outcome) leave_after_fault(rank, outcome.error());
+  if (!outcome) muster::leave_after_fault(rank, outcome.error());
   return leave_in_order(rank, *outcome);
 }

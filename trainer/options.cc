@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <cmath>
 #include <cstdlib>
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <sstream>
 #include <string_view>
 
@@ -26,11 +25,13 @@ std::string environment_or_empty(const char* name) {
 struct RawOptions {
   TrainerOptions values;
   std::string hidden = "512,256";
-  std::int64_t epochs = -1;
-  std::int64_t steps = -1;
+  std::int64_t epochs = 0;  // these count only if they are given
+  std::int64_t steps = 0;
+  std::int64_t seed = 1;
   std::int64_t collective_timeout_ms = 600000;
   std::int64_t peer_timeout_ms = 10000;
   std::int64_t checkpoint_timeout_ms = 600000;
+  std::int64_t data_timeout_ms = 60000;
 };
 
 po::options_description describe(RawOptions& raw) {
@@ -44,25 +45,32 @@ po::options_description describe(RawOptions& raw) {
       ("layer-norm", value(v.layer_norm), "mlp: layer norm between each hidden layer and its activation")  //
       ("dropout", value(v.dropout), "mlp, lenet: drop probability after each hidden layer, in [0, 1)")     //
       ("label-smoothing", value(v.label_smoothing), "of the loss in training, in [0, 1)")                  //
-      ("dataset", value(v.dataset), "data format: idx")                                                    //
-      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")                  //
-      ("batch-size", value(v.batch_size), "global batch size")                                             //
-      ("epochs", po::value(&raw.epochs), "train this many passes over the data …")                         //
-      ("steps", po::value(&raw.steps), "… or this many steps")                                             //
-      ("seed", value(v.seed), "seed of everything random")                                                 //
+      ("dataset", value(v.dataset), "data format: idx or hdf5")                             //
+      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")   //
+      ("init-from", value(v.init_from),
+       "checkpoint (or folder of them) whose parameters a new run begins with")                     //
+      ("batch-size", value(v.batch_size), "global batch size")                                      //
+      ("accumulation-steps", value(v.accumulation_steps), "batches whose gradients make one step")  //
+      ("epochs", po::value(&raw.epochs), "train this many passes over the data …")                  //
+      ("steps", po::value(&raw.steps), "… or this many steps")                                      //
+      ("seed", value(raw.seed), "seed of everything random")                                        //
       ("shards", value(v.shards), "virtual shards of a batch: a power of two, at least the number of ranks");
   po::options_description optimizer("Optimizer");
-  optimizer.add_options()                                                             //
-      ("optimizer", value(v.optimizer), "adamw or sgd")                               //
-      ("learning-rate", value(v.learning_rate), "peak learning rate")                 //
-      ("momentum", value(v.momentum), "sgd: momentum")                                //
-      ("weight-decay", value(v.weight_decay), "weight decay")                         //
-      ("beta1", value(v.beta1), "adamw: decay of the first moment")                   //
-      ("beta2", value(v.beta2), "adamw: decay of the second moment")                  //
-      ("epsilon", value(v.epsilon), "adamw: added to the denominator")                //
-      ("lr-schedule", value(v.lr_schedule), "after the warm-up: cosine or constant")  //
-      ("warmup-steps", value(v.warmup_steps), "steps of linear warm-up")              //
-      ("min-learning-rate", value(v.min_learning_rate), "cosine: where it ends");
+  optimizer.add_options()                                                                             //
+      ("optimizer", value(v.optimizer), "adamw or sgd")                                               //
+      ("learning-rate", value(v.learning_rate), "peak learning rate")                                 //
+      ("momentum", value(v.momentum), "sgd: momentum")                                                //
+      ("weight-decay", value(v.weight_decay), "weight decay")                                         //
+      ("beta1", value(v.beta1), "adamw: decay of the first moment")                                   //
+      ("beta2", value(v.beta2), "adamw: decay of the second moment")                                  //
+      ("epsilon", value(v.epsilon), "adamw: added to the denominator")                                //
+      ("lr-schedule", value(v.lr_schedule), "after the warm-up: cosine, step or constant")            //
+      ("warmup-steps", value(v.warmup_steps), "steps of linear warm-up")                              //
+      ("min-learning-rate", value(v.min_learning_rate), "cosine: where it ends")                      //
+      ("lr-every-steps", value(v.lr_every_steps), "step: multiplied by gamma every so many steps …")  //
+      ("lr-every-epochs", value(v.lr_every_epochs), "… or epochs")                                    //
+      ("lr-gamma", value(v.lr_gamma), "step: the factor")                                             //
+      ("clip-norm", value(v.clip_norm), "largest global norm of the gradient; 0: not clipped");
   po::options_description machine("Machine");
   machine.add_options()                                                                              //
       ("precision", value(v.precision), "fp32")                                                      //
@@ -70,10 +78,19 @@ po::options_description describe(RawOptions& raw) {
       ("threads", value(v.threads), "threads of each rank's kernels (decides results bit for bit)")  //
       ("allreduce", value(v.allreduce), "tree (order-free) or ring")                                 //
       ("reproducible", value(v.reproducible),
-       "the same bits on any number of ranks; needs --allreduce tree")                               //
-      ("collective-timeout-ms", value(raw.collective_timeout_ms), "longest wait in one collective")  //
-      ("peer-timeout-ms", value(raw.peer_timeout_ms), "a rank that is silent for so long is lost")   //
-      ("on-nonfinite", value(v.on_nonfinite), "NaN or Inf in loss or gradients: stop or skip the step");
+       "the same bits on any number of ranks; needs --allreduce tree")                                   //
+      ("collective-timeout-ms", value(raw.collective_timeout_ms), "longest wait in one collective")      //
+      ("peer-timeout-ms", value(raw.peer_timeout_ms), "a rank that is silent for so long is lost")       //
+      ("on-nonfinite", value(v.on_nonfinite), "NaN or Inf in loss or gradients: stop or skip the step")  //
+      ("prefetch", value(v.prefetch), "steps whose samples are fetched ahead; 0: none")                  //
+      ("data-timeout-ms", value(raw.data_timeout_ms), "longest wait for samples");
+  po::options_description early("Early stop");
+  early.add_options()  //
+      ("early-stop-metric", value(v.early_stop.metric),
+       "accuracy or loss of the evaluations; none: never stop early")  //
+      ("early-stop-patience", value(v.early_stop.patience),
+       "evaluations without an improvement that end the run")  //
+      ("early-stop-min-delta", value(v.early_stop.min_delta), "an improvement is more than this");
   po::options_description output("Output and checkpoints");
   output.add_options()                                                                     //
       ("evaluate-every-epochs", value(v.evaluate_every_epochs), "0: only at the end")      //
@@ -98,33 +115,48 @@ po::options_description describe(RawOptions& raw) {
       ("version", "show versions")                             //
       ("list-devices", "show what this build can compute on")  //
       ("check-options", "check the options, print the resolved configuration, and end");
-  po::options_description all("usage: mpirun -np N muster-train OPTIONS");
-  all.add(model).add(optimizer).add(machine).add(output).add(general);
+  po::options_description all(
+      "usage: mpirun -np N muster-train OPTIONS\n"
+      "       muster-train eval --help, muster-train export --help");
+  all.add(model).add(optimizer).add(machine).add(early).add(output).add(general);
   return all;
 }
 
-// Collects violations, so that the user sees all of them at once.
+// Collects violations, so that the user sees all of them at once, and knows what each flag allows.
 class Rules {
  public:
   void require(bool holds, const std::string& violation) {
     if (!holds) violations_.push_back(violation);
   }
-  void one_of(const char* flag, const std::string& value, const std::vector<std::string>& allowed) {
-    for (const std::string& candidate : allowed) {
-      if (value == candidate) return;
-    }
-    violations_.push_back(fmt::format("--{} is '{}'; allowed: {}", flag, value, fmt::join(allowed, ", ")));
+  void one_of(const std::string& flag, const std::string& value, const std::vector<std::string>& allowed) {
+    const bool holds = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+    check(holds, flag, "'" + value + "'", fmt::format("{}", fmt::join(allowed, ", ")));
   }
   template <class T>
-  void range(const char* flag, T value, T low, T high) {
-    if (!(value >= low && value <= high)) {
-      violations_.push_back(fmt::format("--{} is {}; allowed: {} to {}", flag, value, low, high));
-    }
+  void range(const std::string& flag, T value, T low, T high) {
+    check(value >= low && value <= high, flag, fmt::format("{}", value), fmt::format("{} to {}", low, high));
+  }
+  void positive(const std::string& flag, double value, double high) {
+    check(value > 0 && value <= high, flag, fmt::format("{}", value), fmt::format("above 0, up to {}", high));
+  }
+  void below_one(const std::string& flag, double value) {
+    check(value >= 0 && value < 1, flag, fmt::format("{}", value), "at least 0 and below 1");
   }
   const std::vector<std::string>& violations() const { return violations_; }
+  // Empty for a flag that no rule mentions.
+  std::string allowed(const std::string& flag) const {
+    const auto known = allowed_.find(flag);
+    return known == allowed_.end() ? "" : known->second;
+  }
 
  private:
+  void check(bool holds, const std::string& flag, const std::string& found, const std::string& allowed) {
+    allowed_[flag] = allowed;
+    require(holds, fmt::format("--{} is {}; allowed: {}", flag, found, allowed));
+  }
+
   std::vector<std::string> violations_;
+  std::map<std::string, std::string> allowed_;
 };
 
 void parse_hidden(const std::string& text, std::vector<std::int64_t>& hidden, Rules& rules) {
@@ -141,56 +173,103 @@ void parse_hidden(const std::string& text, std::vector<std::int64_t>& hidden, Ru
   }
 }
 
-void apply_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
-  constexpr std::int64_t kMany = std::int64_t{1} << 40;
-  constexpr double kLarge = 1e6;
+// The ranges are the task file's (launcher/task_spec_trainer.cc).
+constexpr std::int64_t kCountMax = 1'000'000'000'000;
+constexpr double kRateMax = 1e6;
+
+void apply_model_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
   rules.one_of("model", v.model, {"mlp", "lenet", "logistic"});
   rules.one_of("activation", v.activation, {"relu", "gelu"});
   rules.range("dropout", v.dropout, 0.0, 0.999);
-  rules.require(v.label_smoothing >= 0 && v.label_smoothing < 1,
-                fmt::format("--label-smoothing is {}; allowed: [0, 1)", v.label_smoothing));
-  rules.one_of("dataset", v.dataset, {"idx"});
+  rules.below_one("label-smoothing", v.label_smoothing);
+  rules.one_of("dataset", v.dataset, {"idx", "hdf5"});
   rules.require(!v.data_path.empty(), "--data-path is missing (or set MUSTER_DATA_DIR)");
   rules.range<std::int64_t>("batch-size", v.batch_size, 1, 1 << 24);
-  rules.require(raw.epochs == -1 || raw.steps == -1, "--epochs and --steps exclude each other");
-  rules.require(raw.epochs != -1 || raw.steps != -1, "one of --epochs and --steps is needed");
-  if (raw.epochs != -1) rules.range<std::int64_t>("epochs", raw.epochs, 1, kMany);
-  if (raw.steps != -1) rules.range<std::int64_t>("steps", raw.steps, 1, kMany);
+  rules.range<std::int64_t>("accumulation-steps", v.accumulation_steps, 1, 1 << 20);
+  rules.require(!v.epochs || !v.steps, "--epochs and --steps exclude each other");
+  rules.require(v.epochs || v.steps, "one of --epochs and --steps is needed");
+  rules.range<std::int64_t>("epochs", v.epochs.value_or(1), 1, kCountMax);
+  rules.range<std::int64_t>("steps", v.steps.value_or(1), 1, kCountMax);
+  rules.range<std::int64_t>("seed", raw.seed, 0, std::numeric_limits<std::int64_t>::max());
   rules.require(v.shards >= 1 && v.shards <= 65536 && (v.shards & (v.shards - 1)) == 0,
                 fmt::format("--shards is {}; allowed: a power of two from 1 to 65536", v.shards));
+}
+
+void apply_learning_rate_rules(const TrainerOptions& v, Rules& rules) {
+  rules.one_of("lr-schedule", v.lr_schedule, {"cosine", "step", "constant"});
+  rules.range<std::int64_t>("warmup-steps", v.warmup_steps, 0, v.steps.value_or(kCountMax));
+  rules.range("min-learning-rate", v.min_learning_rate, 0.0, kRateMax);
+  rules.require(!(v.min_learning_rate > v.learning_rate),
+                fmt::format("--min-learning-rate is {}; allowed: at most the learning rate, which is {}",
+                            v.min_learning_rate, v.learning_rate));
+  rules.range<std::int64_t>("lr-every-steps", v.lr_every_steps, 0, kCountMax);
+  rules.range<std::int64_t>("lr-every-epochs", v.lr_every_epochs, 0, kCountMax);
+  rules.positive("lr-gamma", v.lr_gamma, 1.0);
+  const bool has_one = (v.lr_every_steps > 0) != (v.lr_every_epochs > 0);
+  const bool has_none = v.lr_every_steps == 0 && v.lr_every_epochs == 0;
+  rules.require(
+      v.lr_schedule == "step" ? has_one : has_none,
+      "--lr-schedule step needs one of --lr-every-steps and --lr-every-epochs; no other schedule has "
+      "them");
+}
+
+void apply_optimizer_rules(const TrainerOptions& v, Rules& rules) {
   rules.one_of("optimizer", v.optimizer, {"adamw", "sgd"});
-  rules.range("learning-rate", v.learning_rate, 0.0, kLarge);
-  rules.range("momentum", v.momentum, 0.0, 1.0);
-  rules.range("weight-decay", v.weight_decay, 0.0, kLarge);
-  rules.require(v.beta1 >= 0 && v.beta1 < 1, fmt::format("--beta1 is {}; allowed: [0, 1)", v.beta1));
-  rules.require(v.beta2 >= 0 && v.beta2 < 1, fmt::format("--beta2 is {}; allowed: [0, 1)", v.beta2));
-  rules.range("epsilon", v.epsilon, 0.0, 1.0);
-  rules.one_of("lr-schedule", v.lr_schedule, {"cosine", "constant"});
-  rules.range<std::int64_t>("warmup-steps", v.warmup_steps, 0, kMany);
-  rules.range("min-learning-rate", v.min_learning_rate, 0.0, kLarge);
+  rules.positive("learning-rate", v.learning_rate, kRateMax);
+  rules.below_one("momentum", v.momentum);
+  rules.range("weight-decay", v.weight_decay, 0.0, kRateMax);
+  rules.below_one("beta1", v.beta1);
+  rules.below_one("beta2", v.beta2);
+  rules.positive("epsilon", v.epsilon, 1.0);
+  apply_learning_rate_rules(v, rules);
+  rules.range("clip-norm", v.clip_norm, 0.0, kRateMax);
+}
+
+void apply_machine_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
   rules.one_of("precision", v.precision, {"fp32"});
   rules.one_of("device", v.device, {"cpu", "reference", "cuda"});
   rules.range("threads", v.threads, 1, 1024);
   rules.one_of("allreduce", v.allreduce, {"tree", "ring"});
   rules.require(!v.reproducible || v.allreduce == "tree",
                 "--reproducible 1 needs --allreduce tree: a ring's sums depend on the number of ranks");
-  rules.range<std::int64_t>("collective-timeout-ms", raw.collective_timeout_ms, 1, kMany);
-  rules.range<std::int64_t>("peer-timeout-ms", raw.peer_timeout_ms, 100, kMany);
+  rules.range<std::int64_t>("collective-timeout-ms", raw.collective_timeout_ms, 1, kCountMax);
+  rules.range<std::int64_t>("peer-timeout-ms", raw.peer_timeout_ms, 100, kCountMax);
   rules.one_of("on-nonfinite", v.on_nonfinite, {"stop", "skip"});
-  rules.range<std::int64_t>("evaluate-every-epochs", v.evaluate_every_epochs, 0, kMany);
-  rules.range<std::int64_t>("log-every-steps", v.log_every_steps, 1, kMany);
-  rules.range<std::int64_t>("checkpoint-every-steps", v.checkpoint_every_steps, 0, kMany);
-  rules.range<std::int64_t>("checkpoint-every-seconds", v.checkpoint_every_seconds, 0, kMany);
-  rules.range<std::int64_t>("expected-mtbf-seconds", v.expected_mtbf_seconds, 0, kMany);
+  rules.range<std::int64_t>("prefetch", v.prefetch, 0, 1024);
+  rules.range<std::int64_t>("data-timeout-ms", raw.data_timeout_ms, 1, kCountMax);
+}
+
+void apply_output_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
+  rules.range<std::int64_t>("evaluate-every-epochs", v.evaluate_every_epochs, 0, kCountMax);
+  rules.range<std::int64_t>("log-every-steps", v.log_every_steps, 1, kCountMax);
+  rules.range<std::int64_t>("checkpoint-every-steps", v.checkpoint_every_steps, 0, kCountMax);
+  rules.range<std::int64_t>("checkpoint-every-seconds", v.checkpoint_every_seconds, 0, kCountMax);
+  rules.range<std::int64_t>("expected-mtbf-seconds", v.expected_mtbf_seconds, 0, kCountMax);
   rules.require(!v.checkpoint_automatic || (v.expected_mtbf_seconds > 0 && v.checkpoint_every_seconds > 0),
                 "--checkpoint-automatic 1 needs --expected-mtbf-seconds, and --checkpoint-every-seconds to "
                 "begin with");
-  rules.range<std::int64_t>("checkpoint-timeout-ms", raw.checkpoint_timeout_ms, 1, kMany);
+  rules.range<std::int64_t>("checkpoint-timeout-ms", raw.checkpoint_timeout_ms, 1, kCountMax);
   rules.range("keep-last", v.keep_last, 1, 1'000'000);
 }
 
+void apply_early_stop_rules(const TrainerOptions& v, Rules& rules) {
+  rules.one_of("early-stop-metric", v.early_stop.metric, {"none", "accuracy", "loss"});
+  rules.range<std::int64_t>("early-stop-patience", v.early_stop.patience, 1, kCountMax);
+  rules.range("early-stop-min-delta", v.early_stop.min_delta, 0.0, kRateMax);
+  rules.require(!v.early_stop.armed() || v.evaluate_every_epochs > 0,
+                "--early-stop-metric needs evaluations; allowed: --evaluate-every-epochs of at least 1");
+}
+
+void apply_rules(const RawOptions& raw, const TrainerOptions& v, Rules& rules) {
+  apply_model_rules(raw, v, rules);
+  apply_optimizer_rules(v, rules);
+  apply_machine_rules(raw, v, rules);
+  apply_early_stop_rules(v, rules);
+  apply_output_rules(raw, v, rules);
+}
+
 // An option that the model has no use for was meant for another model.
-void apply_model_rules(const po::variables_map& variables, const std::string& model, Rules& rules) {
+void apply_rules_of_model(const po::variables_map& variables, const std::string& model, Rules& rules) {
   const auto only_for = [&](const char* flag, std::initializer_list<std::string_view> owners) {
     if (variables[flag].defaulted() || std::find(owners.begin(), owners.end(), model) != owners.end()) return;
     rules.require(false, fmt::format("--{} is given with --model {}, which has none; allowed: only with {}",
@@ -202,19 +281,38 @@ void apply_model_rules(const po::variables_map& variables, const std::string& mo
   only_for("dropout", {"mlp", "lenet"});
 }
 
+// A value that its flag's type cannot hold, in the words of every other violation.
+Error bad_value(const po::validation_error& error, const std::string& value) {
+  const std::string flag = error.get_option_name().substr(2);
+  const RawOptions defaults;
+  Rules rules;
+  apply_rules(defaults, defaults.values, rules);
+  const std::string allowed = rules.allowed(flag);
+  if (allowed.empty()) return {ErrorCode::kInvalidArgument, error.what()};
+  return {ErrorCode::kInvalidArgument, fmt::format("--{} is '{}'; allowed: {}", flag, value, allowed)};
+}
+
 }  // namespace
 
 Result<ParsedOptions> parse_trainer_options(int argc, const char* const* argv) {
   RawOptions raw;
   raw.values.data_path = environment_or_empty(contract::kDataDir);
   raw.values.checkpoint_dir = environment_or_empty(contract::kCheckpointDir);
+  raw.values.run_id = environment_or_empty(contract::kRunId);
   const po::options_description description = describe(raw);
   po::variables_map variables;
+  std::map<std::string, std::string> texts;  // by flag
   try {
     const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(argc, argv).options(description).positional({}).style(style).run(),
-              variables);
+    const auto line =
+        po::command_line_parser(argc, argv).options(description).positional({}).style(style).run();
+    for (const auto& option : line.options) {
+      if (!option.value.empty()) texts["--" + option.string_key] = option.value.front();
+    }
+    po::store(line, variables);
     po::notify(variables);
+  } catch (const po::validation_error& error) {
+    return tl::unexpected<Error>(bad_value(error, texts[error.get_option_name()]));
   } catch (const po::error& error) {
     return fail(ErrorCode::kInvalidArgument, "{}; `muster-train --help` lists the options", error.what());
   }
@@ -225,18 +323,20 @@ Result<ParsedOptions> parse_trainer_options(int argc, const char* const* argv) {
   if (variables.count("check-options") != 0) parsed.outcome = OptionsOutcome::kCheckOnly;
 
   TrainerOptions& options = raw.values;
+  if (variables.count("epochs") != 0) options.epochs = raw.epochs;
+  if (variables.count("steps") != 0) options.steps = raw.steps;
   Rules rules;
   parse_hidden(raw.hidden, options.hidden, rules);
   apply_rules(raw, options, rules);
-  apply_model_rules(variables, options.model, rules);
+  apply_rules_of_model(variables, options.model, rules);
   if (!rules.violations().empty()) {
     return fail(ErrorCode::kInvalidArgument, "{}", fmt::join(rules.violations(), "\n"));
   }
-  if (raw.epochs != -1) options.epochs = raw.epochs;
-  if (raw.steps != -1) options.steps = raw.steps;
+  options.seed = static_cast<std::uint64_t>(raw.seed);
   options.collective_timeout = std::chrono::milliseconds(raw.collective_timeout_ms);
   options.peer_timeout = std::chrono::milliseconds(raw.peer_timeout_ms);
   options.checkpoint_timeout = std::chrono::milliseconds(raw.checkpoint_timeout_ms);
+  options.data_timeout = std::chrono::milliseconds(raw.data_timeout_ms);
   parsed.options = options;
   return parsed;
 }
@@ -246,62 +346,6 @@ std::string trainer_help() {
   std::ostringstream out;
   out << describe(raw);
   return out.str();
-}
-
-nlohmann::json to_json(const TrainerOptions& o) {
-  nlohmann::json json = {
-      {"model", o.model},
-      {"hidden", o.hidden},
-      {"activation", o.activation},
-      {"layer_norm", o.layer_norm},
-      {"dropout", o.dropout},
-      {"label_smoothing", o.label_smoothing},
-      {"dataset", o.dataset},
-      {"data_path", o.data_path},
-      {"batch_size", o.batch_size},
-      {"seed", o.seed},
-      {"shards", o.shards},
-      {"optimizer", o.optimizer},
-      {"learning_rate", o.learning_rate},
-      {"momentum", o.momentum},
-      {"weight_decay", o.weight_decay},
-      {"beta1", o.beta1},
-      {"beta2", o.beta2},
-      {"epsilon", o.epsilon},
-      {"lr_schedule", o.lr_schedule},
-      {"warmup_steps", o.warmup_steps},
-      {"min_learning_rate", o.min_learning_rate},
-      {"precision", o.precision},
-      {"device", o.device},
-      {"threads", o.threads},
-      {"allreduce", o.allreduce},
-      {"reproducible", o.reproducible},
-      {"collective_timeout_ms", o.collective_timeout.count()},
-      {"peer_timeout_ms", o.peer_timeout.count()},
-      {"on_nonfinite", o.on_nonfinite},
-      {"evaluate_every_epochs", o.evaluate_every_epochs},
-      {"log_every_steps", o.log_every_steps},
-      {"log_samples", o.log_samples},
-      {"checkpoint_dir", o.checkpoint_dir},
-      {"checkpoint_every_steps", o.checkpoint_every_steps},
-      {"checkpoint_every_seconds", o.checkpoint_every_seconds},
-      {"checkpoint_automatic", o.checkpoint_automatic},
-      {"expected_mtbf_seconds", o.expected_mtbf_seconds},
-      {"checkpoint_background", o.checkpoint_background},
-      {"checkpoint_timeout_ms", o.checkpoint_timeout.count()},
-      {"keep_last", o.keep_last},
-      {"keep_best", o.keep_best},
-  };
-  if (o.epochs) json["epochs"] = *o.epochs;
-  if (o.steps) json["steps"] = *o.steps;
-  return json;
-}
-
-const std::vector<std::string>& fixed_option_names() {
-  static const std::vector<std::string> names = {"data",       "model",    "hidden",     "activation",
-                                                 "layer_norm", "dataset",  "batch_size", "seed",
-                                                 "shards",     "optimizer"};
-  return names;
 }
 
 }  // namespace muster

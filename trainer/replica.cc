@@ -49,6 +49,9 @@ Result<Replica> Replica::create(const TrainerOptions& options, const data::Datas
   MUSTER_ASSIGN(replica.parameters_, Buckets::allocate(communicator, replica.layout_));
   MUSTER_ASSIGN(replica.gradients_, Buckets::allocate(communicator, replica.layout_));
   MUSTER_ASSIGN(replica.shard_gradients_, Buckets::allocate(communicator, replica.layout_));
+  if (options.accumulation_steps > 1) {
+    MUSTER_ASSIGN(replica.batch_gradients_, Buckets::allocate(communicator, replica.layout_));
+  }
   MUSTER_ASSIGN(replica.optimizer_, optim::make_optimizer(optimizer, device, replica.layout_));
   nn::initialise_parameters(replica.model_->parameters(), options.seed, replica.parameters_.tensors());
   return replica;

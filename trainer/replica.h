@@ -44,6 +44,8 @@ class Replica {
   const Buckets& parameters() const { return parameters_; }
   const Buckets& gradients() const { return gradients_; }              // totals over all shards
   const Buckets& shard_gradients() const { return shard_gradients_; }  // of the shard at work
+  // Of the second batch of a shard and each further one; there only with gradient accumulation.
+  const Buckets& batch_gradients() const { return batch_gradients_; }
 
   // Everything a checkpoint must hold: parameters/… and optimizer/….
   std::vector<NamedTensor> saved_tensors() const;
@@ -54,6 +56,7 @@ class Replica {
   Buckets parameters_;
   Buckets gradients_;
   Buckets shard_gradients_;
+  Buckets batch_gradients_;
   std::unique_ptr<optim::Optimizer> optimizer_;
 };
 

@@ -1,7 +1,10 @@
 #include "trainer/shard_runner.h"
 
 #include <array>
-#include <numeric>
+#include <cmath>
+#include <utility>
+
+#include "trainer/optim/gradient_clipping.h"
 
 namespace muster {
 namespace {
@@ -10,105 +13,150 @@ namespace {
 constexpr std::int32_t kTotalsBucket = -1;
 constexpr std::int32_t kEvaluationBucket = -2;
 
-// Leaves of the tree of totals: loss_sum, correct, samples, stop, save, saving.
-constexpr std::size_t kTotals = 6;
+// Leaves of the tree of totals.
+enum Total : std::size_t { kLossSum, kCorrect, kSamples, kGradientSquaredNorm, kStop, kSave, kSaving, kTotals };
 using Leaf = std::array<double, kTotals>;
 
-Leaf leaf_of(const models::ShardResult& result) {
-  return {result.loss_sum, static_cast<double>(result.correct), static_cast<double>(result.samples), 0, 0, 0};
+void add_result(Leaf& leaf, const models::ShardResult& result) {
+  leaf[kLossSum] += result.loss_sum;
+  leaf[kCorrect] += static_cast<double>(result.correct);
+  leaf[kSamples] += static_cast<double>(result.samples);
 }
 
 }  // namespace
 
 ShardRunner::ShardRunner(comm::Communicator& communicator, device::Device& device, Replica& replica,
-                         int num_shards, std::chrono::milliseconds timeout)
+                         const ShardRunnerOptions& options)
     : communicator_(communicator),
       device_(device),
       replica_(replica),
-      num_shards_(num_shards),
-      range_(comm::shard_range(communicator.rank(), communicator.size(), num_shards)),
-      timeout_(timeout),
-      gradients_(sync::make_allreduce_sync(communicator, replica.layout(), num_shards, timeout)),
+      options_(options),
+      range_(comm::shard_range(communicator.rank(), communicator.size(), options.num_shards)),
+      gradients_(sync::make_allreduce_sync(communicator, replica.layout(), options.num_shards,
+                                           options.collective_timeout)),
       totals_(kTotals) {}
 
-models::Batch ShardRunner::fetch(const data::Dataset& data, std::span<const std::int64_t> ids) {
-  const auto samples = static_cast<std::int64_t>(ids.size());
-  std::vector<std::int64_t> shape = {samples};
-  shape.insert(shape.end(), data.sample_shape().begin(), data.sample_shape().end());
-  const std::int64_t elements =
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  // Never empty, so that an empty shard's tensors are tensors.
-  inputs_.resize(static_cast<std::size_t>(std::max<std::int64_t>(elements, 1)));
-  labels_.resize(std::max<std::size_t>(ids.size(), 1));
-  data.fetch(ids, inputs_.data(), labels_.data());
-  return {device::Tensor(inputs_.data(), device::DType::kFloat32, std::span<const std::int64_t>(shape)),
-          device::Tensor(labels_.data(), device::DType::kInt32, {samples})};
+data::OwnShards ShardRunner::own_shards() const {
+  return {static_cast<int>(range_.begin), static_cast<int>(range_.end)};
 }
 
-Result<BatchTotals> ShardRunner::train_batch(const data::Dataset& data, data::BatchSchedule& schedule,
-                                             const BatchPosition& position, const Requests& requests) {
-  gradients_->begin_step(position.step);
-  totals_.begin(range_);
-  for (std::int64_t shard = range_.begin; shard < range_.end; ++shard) {
+data::SampleLoaderOptions ShardRunner::loader_options(std::int64_t batches_of_a_step) const {
+  return {.ahead_max = options_.prefetch_steps * batches_of_a_step * (range_.end - range_.begin),
+          .timeout = options_.data_timeout};
+}
+
+void ShardRunner::begin_training(std::shared_ptr<const data::Dataset> dataset, data::BatchSchedule schedule,
+                                 const data::TrainingSpan& span) {
+  training_samples_.emplace(std::move(dataset), data::training_order(std::move(schedule), own_shards(), span),
+                            loader_options(span.accumulation_steps));
+}
+
+Result<models::Batch> ShardRunner::next_batch(data::SampleLoader& loader) {
+  const Result<data::Samples*> next = loader.next();
+  if (!next) {
+    return fail(next.error().code, "the data loader of rank {} {}", communicator_.rank(),
+                next.error().message);
+  }
+  data::Samples& samples = **next;
+  const auto count = static_cast<std::int64_t>(samples.request.ids.size());
+  std::vector<std::int64_t> shape = {count};
+  const auto& sample_shape = loader.dataset().sample_shape();
+  shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
+  return models::Batch{
+      device::Tensor(samples.inputs.data(), device::DType::kFloat32, std::span<const std::int64_t>(shape)),
+      device::Tensor(samples.labels.data(), device::DType::kInt32, {count})};
+}
+
+// Leaves the shard's gradient over all batches of the step in replica_.shard_gradients().
+Result<models::ShardResult> ShardRunner::train_shard(const StepPosition& position, std::int64_t shard) {
+  models::ShardResult sum;
+  for (std::int64_t batch = position.batches.begin; batch < position.batches.end; ++batch) {
+    const bool is_first = batch == position.batches.begin;
+    const Buckets& target = is_first ? replica_.shard_gradients() : replica_.batch_gradients();
     nn::ShardContext context;
     context.device = &device_;
     context.seed = position.seed;
-    context.step = position.rng_counter;
+    context.step = position.rng_counter + (batch - position.batches.begin);
     context.shard = static_cast<std::int32_t>(shard);
     context.training = true;
-    context.gradient_scale = 1.0 / static_cast<double>(schedule.batch_samples(position.batch));
+    context.gradient_scale = 1.0 / static_cast<double>(position.batches.samples);
     context.parameters_version = static_cast<std::uint64_t>(position.step) + 1;
-    const auto ids = schedule.samples(position.epoch, position.batch, context.shard);
-    MUSTER_ASSIGN(const models::ShardResult result,
-                  replica_.model().train_shard(context, fetch(data, ids), replica_.parameters().tensors(),
-                                               replica_.shard_gradients().tensors()));
-    gradients_->add_shard(replica_.shard_gradients().flat());
-    Leaf leaf = leaf_of(result);
-    if (shard == range_.begin) {
-      leaf[3] = requests.stop ? 1 : 0;
-      leaf[4] = requests.save ? 1 : 0;
-      leaf[5] = requests.saving ? 1 : 0;
+    MUSTER_ASSIGN(const models::Batch samples, next_batch(*training_samples_));
+    MUSTER_ASSIGN(
+        const models::ShardResult result,
+        replica_.model().train_shard(context, samples, replica_.parameters().tensors(), target.tensors()));
+    sum.loss_sum += result.loss_sum;
+    sum.correct += result.correct;
+    sum.samples += result.samples;
+    if (is_first) continue;
+    for (std::size_t i = 0; i < target.flat().size(); ++i) {
+      const device::Tensor& total = replica_.shard_gradients().flat()[i];
+      MUSTER_TRY(device_.add(total, target.flat()[i], total));
     }
-    totals_.add(leaf);
+  }
+  return sum;
+}
+
+Result<ShardTotals> ShardRunner::train_step(const StepPosition& position, const Requests& requests) {
+  gradients_->begin_step(position.step);
+  nonfinite_shards_.clear();
+  std::vector<Leaf> leaves;
+  for (std::int64_t shard = range_.begin; shard < range_.end; ++shard) {
+    MUSTER_ASSIGN(const models::ShardResult result, train_shard(position, shard));
+    gradients_->add_shard(replica_.shard_gradients().flat());
+    if (!std::isfinite(result.loss_sum)) nonfinite_shards_.push_back(shard);
+    add_result(leaves.emplace_back(), result);
   }
   MUSTER_TRY(gradients_->finish_step(replica_.gradients().flat()));
+  leaves.front()[kStop] = requests.stop ? 1 : 0;
+  leaves.front()[kSave] = requests.save ? 1 : 0;
+  leaves.front()[kSaving] = requests.saving ? 1 : 0;
+  totals_.begin(range_);
+  for (Leaf& leaf : leaves) {
+    const std::int64_t segment = range_.begin + (&leaf - leaves.data());
+    MUSTER_ASSIGN(
+        leaf[kGradientSquaredNorm],
+        optim::segment_squared_norm(device_, replica_.gradients().flat(), segment, options_.num_shards));
+    totals_.add(leaf);
+  }
   return reduce_totals(position.step, kTotalsBucket);
 }
 
-Result<BatchTotals> ShardRunner::evaluate(const data::Dataset& data, std::int64_t batch_size,
-                                          std::int64_t step) {
-  data::BatchSchedule schedule(data.size(), batch_size, 0, num_shards_, data::Order::kSequential);
+Result<ShardTotals> ShardRunner::evaluate(std::shared_ptr<const data::Dataset> dataset,
+                                          std::int64_t batch_size, std::int64_t step) {
+  data::BatchSchedule schedule(dataset->size(), batch_size, 0, options_.num_shards, data::Order::kSequential);
+  data::SampleLoader samples(std::move(dataset), data::evaluation_order(schedule, own_shards(), step),
+                             loader_options(1));
   totals_.begin(range_);
   for (std::int64_t shard = range_.begin; shard < range_.end; ++shard) {
     Leaf leaf{};
-    for (std::int64_t batch = 0; batch < schedule.steps_per_epoch(); ++batch) {
+    for (std::int64_t batch = 0; batch < schedule.batches_per_epoch(); ++batch) {
       nn::ShardContext context;
       context.device = &device_;
       context.shard = static_cast<std::int32_t>(shard);
       context.parameters_version = static_cast<std::uint64_t>(step) + 1;
-      const auto ids = schedule.samples(0, batch, context.shard);
-      MUSTER_ASSIGN(
-          const models::ShardResult result,
-          replica_.model().evaluate_shard(context, fetch(data, ids), replica_.parameters().tensors()));
-      const Leaf part = leaf_of(result);
-      for (std::size_t i = 0; i < kTotals; ++i) leaf[i] += part[i];
+      MUSTER_ASSIGN(const models::Batch inputs, next_batch(samples));
+      MUSTER_ASSIGN(const models::ShardResult result,
+                    replica_.model().evaluate_shard(context, inputs, replica_.parameters().tensors()));
+      add_result(leaf, result);
     }
     totals_.add(leaf);
   }
   return reduce_totals(step, kEvaluationBucket);
 }
 
-Result<BatchTotals> ShardRunner::reduce_totals(std::int64_t step, std::int32_t bucket) {
+Result<ShardTotals> ShardRunner::reduce_totals(std::int64_t step, std::int32_t bucket) {
   Leaf sums{};
   comm::CollectiveOptions options;
   options.step = step;
   options.bucket = bucket;
-  options.timeout = timeout_;
+  options.timeout = options_.collective_timeout;
   MUSTER_TRY(communicator_
-                 .all_reduce_shards(totals_.partials(), num_shards_, sums.data(), sums.size(),
+                 .all_reduce_shards(totals_.partials(), options_.num_shards, sums.data(), sums.size(),
                                     comm::DType::kFloat64, options)
                  ->wait());
-  return BatchTotals{sums[0], sums[1], sums[2], sums[3] > 0, sums[4] > 0, sums[5] > 0};
+  return ShardTotals{sums[kLossSum],  sums[kCorrect],  sums[kSamples],   sums[kGradientSquaredNorm],
+                     sums[kStop] > 0, sums[kSave] > 0, sums[kSaving] > 0};
 }
 
 }  // namespace muster

@@ -10,6 +10,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "common/event_sink.h"
 #include "common/status.h"
@@ -39,6 +40,7 @@ struct TrainOutcome {
   std::int64_t total_steps = 0;
   std::optional<double> loss;      // of the last evaluation
   std::optional<double> accuracy;  // likewise
+  std::string early_stop;          // why it ended before its last step; empty: it did not
 };
 
 // Errors are the same on every rank as far as ranks can still be reached. kInvalidArgument, kNotFound,

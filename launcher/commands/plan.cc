@@ -19,7 +19,7 @@ namespace {
 
 Result<Plan> plan_file(const std::string& file, const std::string& hostfile) {
   MUSTER_ASSIGN(const TaskSpec spec, load_task_file(file));
-  MUSTER_ASSIGN(const PlanOptions options, plan_options_here({hostfile, ""}));
+  MUSTER_ASSIGN(const PlanOptions options, plan_options_here({hostfile, ""}, spec));
   return make_plan(spec, options);
 }
 

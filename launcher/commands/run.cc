@@ -164,7 +164,7 @@ Result<int> supervise_run(SelectedRun& selected, const Plan& plan, const std::st
 
 Result<int> run_task(const RunCommand& command) {
   MUSTER_ASSIGN(const TaskSpec spec, load_task_file(command.file));
-  MUSTER_ASSIGN(const PlanOptions options, plan_options_here(command.request));
+  MUSTER_ASSIGN(const PlanOptions options, plan_options_here(command.request, spec));
   MUSTER_ASSIGN(const Plan plan, make_plan(spec, options));
   MUSTER_TRY(check_inputs(plan));
   const std::unique_ptr<Scheduler> scheduler = make_local_scheduler();

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "common/run_contract.h"
+#include "tests/support/disturbed_dataset.h"
 #include "tests/support/store_wrapper.h"
 #include "tests/support/training_fixture.h"
 #include "trainer/checkpoint/interval_advice.h"
@@ -231,6 +233,111 @@ INSTANTIATE_TEST_SUITE_P(TrainLoop, EachSavedItem,
                                            "optimizer_step", "tensors:parameters/", "tensors:/exp_avg",
                                            "tensors:/exp_avg_sq"));
 
+// ---- Early stop
+// -----------------------------------------------------------------------------
+
+// The loss of 40 epochs does not go on falling by a third.
+TrainerOptions early_stopping_options() {
+  TrainerOptions options = demanding_options();
+  options.epochs = 40;
+  options.early_stop = {"loss", 3, 0.3};
+  return options;
+}
+
+struct Ending {
+  std::int64_t step = 0;
+  std::string early_stop;
+  Tensors tensors;
+  bool operator==(const Ending&) const = default;
+};
+
+Ending ending_of(const TrainingRun& run, const std::shared_ptr<MemoryCheckpoints>& backing) {
+  const TrainingResult result = run_training(run, backing);
+  for (const auto& outcome : result.outcomes) {
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    EXPECT_FALSE(outcome->stopped);
+    EXPECT_EQ(outcome->step, result.outcomes[0]->step);
+    EXPECT_EQ(outcome->early_stop, result.outcomes[0]->early_stop);
+  }
+  return {result.outcomes[0]->step, result.outcomes[0]->early_stop, newest_tensors(backing)};
+}
+
+TEST(EarlyStop, EndsTheRunAsDoneAtTheSameStepOnAnyNumberOfRanks) {
+  TrainingRun run = demanding_run(1);
+  run.options = early_stopping_options();
+  const Ending alone = ending_of(run, std::make_shared<MemoryCheckpoints>());
+  EXPECT_LT(alone.step, 200);
+  EXPECT_GT(alone.step, 15);
+  EXPECT_EQ(alone.step % 5, 0) << "decided by an evaluation, at the end of an epoch";
+  EXPECT_THAT(alone.early_stop,
+              ::testing::HasSubstr("loss has not improved by more than 0.3 in 3 evaluations"));
+  run.ranks = 3;
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  EXPECT_EQ(ending_of(run, backing), alone);
+
+  // The same again trains nothing, and ends alike.
+  run.generation = std::numeric_limits<std::int32_t>::max();  // looking at the tensors took that
+  const TrainingResult again = run_training(run, backing);
+  ASSERT_TRUE(again.outcomes[0]) << again.outcomes[0].error().message;
+  EXPECT_TRUE(again.events->named(event::kStep).empty());
+  EXPECT_EQ(again.outcomes[0]->early_stop, alone.early_stop);
+}
+
+// Steps 9 and 14 are the last ones of an epoch: the stop comes before the evaluation.
+class StoppedBefore : public ::testing::TestWithParam<std::int64_t> {};
+
+TEST_P(StoppedBefore, ARunEndsEarlyAtTheSameStep) {
+  TrainingRun run = demanding_run(2);
+  run.options = early_stopping_options();
+  const Ending undisturbed_ending = ending_of(run, std::make_shared<MemoryCheckpoints>());
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  run.stop_rank = 1;
+  run.stop_at_step = GetParam();
+  const TrainingResult first = run_training(run, backing);
+  EXPECT_TRUE(first.outcomes[0]->stopped);
+  run.stop_rank = -1;
+  run.generation = 2;
+  run.ranks = 3;
+  EXPECT_EQ(ending_of(run, backing), undisturbed_ending);
+}
+
+INSTANTIATE_TEST_SUITE_P(EarlyStop, StoppedBefore, ::testing::Values(7, 9, 10, 14));
+
+// ---- Everything at once
+// -----------------------------------------------------------------------------
+
+TEST(TrainLoop, WithEverythingOnTheBitsSurviveKillsAndOtherRankCounts) {
+  TrainingRun run = demanding_run(1);
+  run.options.batch_size = 16;
+  run.options.accumulation_steps = 2;  // ten batches of an epoch, the last of six samples: five steps
+  run.options.clip_norm = 0.2;
+  run.options.lr_schedule = "step";
+  run.options.lr_every_epochs = 2;
+  run.options.lr_gamma = 0.5;
+  run.options.early_stop = {"accuracy", 5, 0.01};
+  const Ending undisturbed_ending = ending_of(run, std::make_shared<MemoryCheckpoints>());
+  EXPECT_GE(undisturbed_ending.step, 15);
+
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  // Each attempt dies without a word at another fetch of another rank, and goes on with another number of
+  // ranks.
+  for (const int ranks : {4, 3, 8, 2}) {
+    run.ranks = ranks;
+    run.decorate_data = [ranks](int rank, std::shared_ptr<const data::Dataset> samples) {
+      const int dies_at = 7 * 2 * 8 / ranks + ranks;  // within the seventh step of the attempt
+      return std::make_shared<testing::DisturbedDataset>(std::move(samples), [=](int fetch) -> Status {
+        if (rank == ranks / 2 && fetch == dies_at) return fail(ErrorCode::kInternal, "killed");
+        return {};
+      });
+    };
+    for (const auto& outcome : run_training(run, backing).outcomes) EXPECT_FALSE(outcome) << ranks;
+    ++run.generation;
+  }
+  run.ranks = 5;
+  run.decorate_data = nullptr;
+  EXPECT_EQ(ending_of(run, backing), undisturbed_ending);
+}
+
 // ---- Faults
 // -------------------------------------------------------------------------------------------------
 
@@ -291,35 +398,6 @@ TEST(TrainLoop, IfEveryCheckpointIsDamagedTheUserIsToldBeforeARunStartsOver) {
   backing->forget_quarantined();
   expect_completed(run_training(again, backing));
   EXPECT_EQ(newest_tensors(backing), undisturbed());
-}
-
-TEST(TrainLoop, ASampleThatIsNotANumberStopsAllRanksWithOneDecision) {
-  for (const int ranks : {1, 3}) {
-    TrainingRun run = demanding_run(ranks);
-    run.poisoned = {17};
-    const TrainingResult result = run_training(run, std::make_shared<MemoryCheckpoints>());
-    for (const auto& outcome : result.outcomes) {
-      ASSERT_FALSE(outcome);
-      EXPECT_EQ(outcome.error().code, ErrorCode::kInvalidArgument);
-      EXPECT_EQ(outcome.error().message, result.outcomes[0].error().message);
-      EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("not finite at step"));
-    }
-  }
-}
-
-TEST(TrainLoop, SkippedStepsAreSkippedEverywhereAndTheBitsStayEqual) {
-  Tensors on_one_rank;
-  for (const int ranks : {1, 4}) {
-    auto backing = std::make_shared<MemoryCheckpoints>();
-    TrainingRun run = demanding_run(ranks);
-    run.poisoned = {17};
-    run.options.on_nonfinite = "skip";
-    const TrainingResult result = run_training(run, backing);
-    expect_completed(result);
-    EXPECT_EQ(result.events->named(event::kStepSkipped).size(), 6u) << "once an epoch";
-    if (ranks == 1) on_one_rank = newest_tensors(backing);
-    EXPECT_EQ(newest_tensors(backing), on_one_rank);
-  }
 }
 
 TEST(TrainLoop, ARunDoesNotGoOnWithAnotherBatchSizeOrOtherData) {

@@ -73,5 +73,57 @@ TEST_P(ResumedRankCount, GivesTheSameFinalHashAfterABeginOnFourRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Exactness, ResumedRankCount, ::testing::Values(1, 2, 3, 5));
 
+// ---- How a run may end
+// -------------------------------------------------------------------------------------
+
+// The demanding task with more keys in its trainer group.
+std::string task_with(const std::string& keys, int workers, int epochs) {
+  std::string task = demanding_task(workers, epochs);
+  const std::string group = "trainer:\n";
+  task.insert(task.find(group) + group.size(), keys);
+  return task;
+}
+
+TEST(Ending, AnEarlyStopIsTheEndOfTheRun) {
+  const std::string task = task_with(
+      "  early_stop: {metric: accuracy, patience: 1, min_delta: 0.5}\n  clip_norm: 1\n  accumulation_steps: "
+      "2\n",
+      2, 6);
+  RunUnderTest run(task);
+  ASSERT_EQ(run.run(), 0) << run.output();
+  EXPECT_NE(run.output().find("has not improved by more than 0.5 in 1 evaluation"), std::string::npos)
+      << run.output();
+  std::int64_t stopped_at = 0;
+  for (const json& e : run.events()) {
+    if (e.at("event") == event::kEarlyStop) stopped_at = e.at("step");
+    if (e.at("event") == event::kFinished) {
+      EXPECT_EQ(e.at("step"), stopped_at);
+    }
+  }
+  EXPECT_GT(stopped_at, 0);
+  const std::size_t events_before = run.events().size();
+  ASSERT_EQ(run.run(), 0) << run.output();
+  EXPECT_NE(run.output().find("already complete"), std::string::npos) << run.output();
+  EXPECT_EQ(run.events().size(), events_before);
+}
+
+TEST(Ending, ALossThatIsNotFiniteIsNoPeersFault) {
+  std::string task = task_with("", 3, 6);
+  const std::size_t optimizer = task.find("  optimizer:");
+  ASSERT_NE(optimizer, std::string::npos) << task;
+  task.replace(optimizer, task.find('\n', optimizer) - optimizer,
+               "  optimizer: {name: sgd, learning_rate: 1e6}");
+  RunUnderTest run(task);
+  EXPECT_EQ(run.run(), contract::kExitDoNotRetry) << run.output();
+  int faults = 0;
+  for (const json& e : run.events()) {
+    if (e.at("event") != event::kFault) continue;
+    ++faults;
+    EXPECT_TRUE(e.at("peer").is_null()) << e;
+    EXPECT_EQ(e.at("reason").get<std::string>().find("the loss ("), 0u) << e;
+  }
+  EXPECT_GT(faults, 0);
+}
+
 }  // namespace
 }  // namespace muster

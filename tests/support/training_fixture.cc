@@ -62,9 +62,11 @@ Result<TrainOutcome> run_rank(const TrainingRun& run, comm::Communicator& commun
   RequestedSaves none;
   StoppingSink events(recorder, run, communicator.rank() == run.stop_rank ? stop_flag : nobody_stops);
   const auto load_data = [&]() -> Result<data::DatasetPair> {
-    return data::DatasetPair{
-        std::make_unique<ClusterDataset>(run.samples, 5, run.poisoned, run.sample_shape),
-        std::make_unique<ClusterDataset>(40, 6, std::vector<std::int64_t>{}, run.sample_shape)};
+    data::DatasetPair pair{
+        std::make_shared<ClusterDataset>(run.samples, 5, run.poisoned, run.sample_shape),
+        std::make_shared<ClusterDataset>(40, 6, std::vector<std::int64_t>{}, run.sample_shape)};
+    if (run.decorate_data) pair.train = run.decorate_data(communicator.rank(), std::move(pair.train));
+    return pair;
   };
   return train(run.options, {communicator, *device, load_data, store.get(), events,
                              communicator.rank() == run.stop_rank ? stop_flag : nobody_stops,
@@ -81,7 +83,7 @@ ClusterDataset::ClusterDataset(std::int64_t samples, std::uint64_t seed, std::ve
       shape_(std::move(sample_shape)),
       fingerprint_(fmt::format("clusters/{}/{}/{}", samples, seed, fmt::join(poisoned_, ","))) {}
 
-void ClusterDataset::fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const {
+Status ClusterDataset::fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const {
   const auto features = static_cast<std::size_t>(
       std::accumulate(shape_.begin(), shape_.end(), std::int64_t{1}, std::multiplies<>()));
   for (const std::int64_t id : ids) {
@@ -99,6 +101,7 @@ void ClusterDataset::fetch(std::span<const std::int64_t> ids, float* inputs, std
       std::fill(inputs - features, inputs, std::numeric_limits<float>::quiet_NaN());
     }
   }
+  return {};
 }
 
 void RecordingSink::emit(const nlohmann::json& event) {

@@ -29,7 +29,7 @@ class ClusterDataset final : public data::Dataset {
   const std::vector<std::int64_t>& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return 4; }
   const std::string& fingerprint() const override { return fingerprint_; }
-  void fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const override;
+  Status fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const override;
 
  private:
   std::int64_t samples_;
@@ -52,6 +52,10 @@ class RecordingSink final : public EventSink {
 using StoreDecorator =
     std::function<std::unique_ptr<checkpoint::CheckpointStore>(std::unique_ptr<checkpoint::CheckpointStore>)>;
 
+// What a rank trains on instead of the samples it would get.
+using DataDecorator =
+    std::function<std::shared_ptr<const data::Dataset>(int rank, std::shared_ptr<const data::Dataset>)>;
+
 struct TrainingRun {
   TrainerOptions options;
   int ranks = 2;
@@ -62,7 +66,8 @@ struct TrainingRun {
   // Raises the stop flag of this rank when the given step is reported by rank 0's samples event.
   int stop_rank = -1;
   std::int64_t stop_at_step = -1;
-  StoreDecorator decorate;  // null: the plain store
+  StoreDecorator decorate;      // null: the plain store
+  DataDecorator decorate_data;  // null: the plain training data
   // Opens another store than the one in memory; null: that one.
   std::function<Result<std::unique_ptr<checkpoint::CheckpointStore>>(checkpoint::Group)> open_store;
   RequestedSaves* requested_saves = nullptr;                  // rank 0's; null: nobody asks

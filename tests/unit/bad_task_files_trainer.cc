@@ -47,7 +47,9 @@ std::vector<BadTaskFile> bad_trainers() {
       {"LabelSmoothingIsOne", kTrainer + "  label_smoothing: 1\n",
        "6:20: trainer.label_smoothing: found '1'; allowed: a number of at least 0 and less than 1"},
       {"UnknownDataset", kTrainer + "  dataset: imagenet\n",
-       "6:12: trainer.dataset: found 'imagenet'; allowed: idx"},
+       "6:12: trainer.dataset: found 'imagenet'; allowed: idx, hdf5"},
+      {"InitFromIsRelative", kTrainer + "  init_from: runs/other\n",
+       "6:14: trainer.init_from: found the relative path 'runs/other'; allowed: " + kPaths},
       {"BatchSizeIsZero", kTrainer + "  batch_size: 0\n",
        "6:15: trainer.batch_size: found '0'; allowed: a whole number from 1 to 16777216"},
       {"HiddenIsANumber", kTrainer + "  hidden: 512\n",
@@ -104,14 +106,44 @@ std::vector<BadTaskFile> bad_trainers() {
        "{warmup_steps: 11}\n",
        "6:14: trainer.schedule.warmup_steps: found 11; allowed: at most trainer.steps, which is 10"},
       {"UnknownSchedule", kTrainer + "  schedule: {kind: cosin}\n",
-       "6:20: trainer.schedule.kind: found 'cosin'; allowed: cosine, constant; did you mean 'cosine'?"},
+       "6:20: trainer.schedule.kind: found 'cosin'; allowed: cosine, step, constant; did you mean 'cosine'?"},
       {"MinLearningRateWithConstant", kTrainer + "  schedule: {kind: constant, min_learning_rate: 0.1}\n",
        "6:30: trainer.schedule.min_learning_rate: found beside schedule kind constant, which has none; "
        "allowed: only with cosine"},
+      {"StepScheduleWithoutLength", kTrainer + "  schedule: {kind: step}\n",
+       "6:14: trainer.schedule: found neither every_steps nor every_epochs; allowed with kind step: exactly "
+       "one of every_steps and every_epochs"},
+      {"StepScheduleWithTwoLengths", kTrainer + "  schedule: {kind: step, every_steps: 3, every_epochs: 1}\n",
+       "6:42: trainer.schedule: found both every_steps and every_epochs; allowed with kind step: exactly one "
+       "of every_steps and every_epochs"},
+      {"StepLengthWithCosine", kTrainer + "  schedule: {every_steps: 3}\n",
+       "6:14: trainer.schedule.every_steps: found beside schedule kind cosine, which has none; allowed: only "
+       "with step"},
+      {"GammaIsAboveOne", kTrainer + "  schedule: {kind: step, every_epochs: 1, gamma: 1.5}\n",
+       "6:50: trainer.schedule.gamma: found '1.5'; allowed: a number greater than 0, up to 1"},
+      {"EarlyStopWithoutPatience", kTrainer + "  early_stop: {metric: loss}\n",
+       "6:3: trainer.early_stop.patience: the key is missing; allowed: metric (accuracy or loss) and "
+       "patience "
+       "(evaluations without an improvement), and min_delta"},
+      {"EarlyStopWithoutMetric", kTrainer + "  early_stop: {patience: 2}\n",
+       "6:3: trainer.early_stop.metric: the key is missing; allowed: metric (accuracy or loss) and patience "
+       "(evaluations without an improvement), and min_delta"},
+      {"EarlyStopOfAnUnknownMetric", kTrainer + "  early_stop: {metric: los, patience: 2}\n",
+       "6:24: trainer.early_stop.metric: found 'los'; allowed: accuracy, loss; did you mean 'loss'?"},
+      {"EarlyStopWithoutPatienceAtAll", kTrainer + "  early_stop: {metric: loss, patience: 0}\n",
+       "6:40: trainer.early_stop.patience: found '0'; allowed: a whole number from 1 to 1000000000000"},
+      {"EarlyStopWithoutEvaluations",
+       kTrainer + "  early_stop: {metric: loss, patience: 1}\n  evaluate_every_epochs: 0\n",
+       "7:3: trainer.evaluate_every_epochs: found 0 beside early_stop, which needs evaluations; allowed: at "
+       "least 1"},
       {"MinLearningRateAboveLearningRate",
        kTrainer + "  optimizer: {learning_rate: 0.1}\n  schedule: {min_learning_rate: 0.2}\n",
        "7:14: trainer.schedule.min_learning_rate: found 0.2; allowed: at most the learning rate, which is "
        "0.1"},
+      {"ClipNormIsZero", kTrainer + "  clip_norm: 0\n",
+       "6:14: trainer.clip_norm: found '0'; allowed: " + kRates},
+      {"ClipNormIsATruthValue", kTrainer + "  clip_norm: true\n",
+       "6:14: trainer.clip_norm: found 'true'; allowed: " + kRates},
       {"UnknownPrecision", kTrainer + "  precision: fp8\n",
        "6:14: trainer.precision: found 'fp8'; allowed: fp32, bf16, fp16"},
       {"CudaWithoutGpus", kTrainer + "  device: cuda\n",
@@ -131,6 +163,17 @@ std::vector<BadTaskFile> bad_trainers() {
        "of ranks; allowed: true only with tree"},
       {"UnknownAllreduce", kTrainer + "  allreduce: {algorithm: rign}\n",
        "6:26: trainer.allreduce.algorithm: found 'rign'; allowed: tree, ring; did you mean 'ring'?"},
+      {"DataTimeoutAboveTimeout", kTrainer + "  allreduce: {timeout: 30s}\n  data_timeout: 1m\n",
+       "7:3: trainer.data_timeout: found 1m; allowed: at most trainer.allreduce.timeout, which is 30s: the "
+       "other ranks wait no longer"},
+      {"DataTimeoutWithoutUnit", kTrainer + "  data_timeout: 60\n",
+       "6:17: trainer.data_timeout: found '60'; allowed: a duration with a unit, from 1s to 1d, such as 90s, "
+       "30m, 2h, "
+       "1h30m, 500ms, or Slurm's 30:00, 1:30:00, 1-12:30:00"},
+      {"PrefetchIsNegative", kTrainer + "  prefetch: -1\n",
+       "6:13: trainer.prefetch: found '-1'; allowed: a whole number from 0 to 1024"},
+      {"AccumulationIsZero", kTrainer + "  accumulation_steps: 0\n",
+       "6:23: trainer.accumulation_steps: found '0'; allowed: a whole number from 1 to 1048576"},
       {"PeerTimeoutAboveTimeout", kTrainer + "  allreduce: {timeout: 5s, peer_timeout: 10s}\n",
        "6:28: trainer.allreduce.peer_timeout: found 10s; allowed: at most trainer.allreduce.timeout, which "
        "is 5s"},

@@ -17,7 +17,7 @@ Ids ids_of(BatchSchedule& schedule, std::int64_t epoch, std::int64_t batch, int 
 
 Ids epoch_of(BatchSchedule& schedule, std::int64_t epoch) {
   Ids all;
-  for (std::int64_t batch = 0; batch < schedule.steps_per_epoch(); ++batch) {
+  for (std::int64_t batch = 0; batch < schedule.batches_per_epoch(); ++batch) {
     for (int shard = 0; shard < schedule.shards(); ++shard) {
       const Ids ids = ids_of(schedule, epoch, batch, shard);
       all.insert(all.end(), ids.begin(), ids.end());
@@ -33,7 +33,7 @@ TEST(BatchSchedule, EachSampleOncePerEpochWhateverTheSizes) {
         SCOPED_TRACE(::testing::Message()
                      << samples << " samples, batch " << batch_size << ", shards " << shards);
         BatchSchedule schedule(samples, batch_size, 5, shards);
-        EXPECT_EQ(schedule.steps_per_epoch(), (samples - 1) / batch_size + 1);
+        EXPECT_EQ(schedule.batches_per_epoch(), (samples - 1) / batch_size + 1);
         for (const std::int64_t epoch : {0, 1}) {
           Ids all = epoch_of(schedule, epoch);
           std::sort(all.begin(), all.end());
@@ -42,7 +42,7 @@ TEST(BatchSchedule, EachSampleOncePerEpochWhateverTheSizes) {
           EXPECT_EQ(all, expected);
         }
         std::int64_t total = 0;
-        for (std::int64_t batch = 0; batch < schedule.steps_per_epoch(); ++batch) {
+        for (std::int64_t batch = 0; batch < schedule.batches_per_epoch(); ++batch) {
           std::int64_t smallest = samples;
           std::int64_t largest = 0;
           std::int64_t sum = 0;
@@ -76,7 +76,7 @@ TEST(BatchSchedule, IsAPureFunctionOfItsArguments) {
 TEST(BatchSchedule, ShardsCutABatchAndDoNotChangeIt) {
   BatchSchedule one(100, 30, 5, 1);
   BatchSchedule many(100, 30, 5, 8);
-  for (std::int64_t batch = 0; batch < one.steps_per_epoch(); ++batch) {
+  for (std::int64_t batch = 0; batch < one.batches_per_epoch(); ++batch) {
     Ids joined;
     for (int shard = 0; shard < 8; ++shard) {
       const Ids ids = ids_of(many, 1, batch, shard);

@@ -134,10 +134,10 @@ TEST(IdxDataset, ScalesByTheLargestTrainingValue) {
   float inputs[8];
   std::int32_t labels[2];
   const std::int64_t ids[] = {2, 0};
-  pair->train->fetch(ids, inputs, labels);
+  ASSERT_TRUE(pair->train->fetch(ids, inputs, labels));
   EXPECT_THAT(inputs, ElementsAre(0.5F, 9.0F / 16, 10.0F / 16, 1, 0, 1.0F / 16, 2.0F / 16, 3.0F / 16));
   EXPECT_THAT(labels, ElementsAre(1, 0));
-  pair->test->fetch(std::span(ids).subspan(1), inputs, labels);
+  ASSERT_TRUE(pair->test->fetch(std::span(ids).subspan(1), inputs, labels));
   EXPECT_EQ(inputs[0], 1.0F);
   EXPECT_EQ(labels[0], 2);
 }
@@ -165,7 +165,7 @@ TEST(IdxDataset, ErrorsNameTheFile) {
     const Files files;
     files.write("train-labels-idx1-ubyte", idx({2}, {0, 1}));
     EXPECT_THAT(files.error(),
-                ::testing::ContainsRegex("train-images.* has 3 images, but .*train-labels.* has 2"));
+                ::testing::ContainsRegex("train-images.* has 3 samples, but .*train-labels.* has 2"));
   }
   {
     const Files files;
@@ -176,7 +176,7 @@ TEST(IdxDataset, ErrorsNameTheFile) {
   {
     const Files files;
     files.write("test-images-idx3-ubyte", idx({2, 1, 2}, "abcd"));
-    EXPECT_THAT(files.error(), HasSubstr("has images of [2, 2], but"));
+    EXPECT_THAT(files.error(), HasSubstr("has samples of [2, 2], but"));
   }
   {
     const Files files;
@@ -195,7 +195,11 @@ TEST(IdxDataset, ErrorsNameTheFile) {
   }
   EXPECT_EQ(load_datasets("idx", "/nowhere/at/all").error().message,
             "data directory /nowhere/at/all is not there");
-  EXPECT_EQ(load_datasets("imagenet", "/").error().message, "unknown dataset 'imagenet'; allowed: idx");
+  EXPECT_EQ(load_datasets("imagenet", "/").error().message, "unknown dataset 'imagenet'; allowed: idx, hdf5");
+  const Files files;
+  EXPECT_EQ(load_datasets("idx", files.directory.path() / "train-labels-idx1-ubyte").error().message,
+            (files.directory.path() / "train-labels-idx1-ubyte").string() +
+                " is no directory; allowed: the directory that holds the data");
 }
 
 TEST(IdxDataset, ReadsTheExampleData) {
@@ -203,6 +207,8 @@ TEST(IdxDataset, ReadsTheExampleData) {
   ASSERT_TRUE(digits) << digits.error().message;
   EXPECT_EQ(digits->train->size(), 1500);
   EXPECT_EQ(digits->test->size(), 297);
+  // SHA-256 of "idx [1500,8,8] 10 16\n", images and labels: checkpoints are bound to it.
+  EXPECT_EQ(digits->train->fingerprint(), "2d63f0a23b6a681c47c0dd06cf5c58d15a469c28c20bec649e03bc91c5325895");
   const auto mnist = load_datasets("idx", path(MUSTER_SOURCE_DIR) / "examples/data/mnist10k");
   ASSERT_TRUE(mnist) << mnist.error().message;
   EXPECT_EQ(mnist->train->size(), 8000);

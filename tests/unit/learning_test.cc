@@ -38,7 +38,7 @@ struct Samples {
     const std::int64_t elements = nn::elements_of(dataset.sample_shape());
     inputs.resize(static_cast<std::size_t>(count * elements) + 1);
     labels.resize(ids.size() + 1);
-    dataset.fetch(ids, inputs.data(), labels.data());
+    EXPECT_TRUE(dataset.fetch(ids, inputs.data(), labels.data()));
     return {.inputs = Tensor(inputs.data(), DType::kFloat32, {count, elements}),
             .labels = Tensor(labels.data(), DType::kInt32, {count})};
   }
@@ -92,7 +92,7 @@ models::ShardResult evaluate(Learner& learner, const FlatBuckets& parameters) {
   models::ShardResult total;
   Samples samples;
   const nn::ShardContext context{.device = learner.device.get()};
-  for (std::int64_t batch = 0; batch < schedule.steps_per_epoch(); ++batch) {
+  for (std::int64_t batch = 0; batch < schedule.batches_per_epoch(); ++batch) {
     const models::Batch data = samples.fetch(*learner.datasets.test, schedule.samples(0, batch, 0));
     const auto result = learner.model->evaluate_shard(context, data, parameters.tensors);
     if (!result) throw std::runtime_error(result.error().message);
@@ -115,10 +115,10 @@ double accuracy_after_training(const std::string& device_name, std::int64_t epoc
   const optim::LrSchedule rates{.kind = optim::LrScheduleKind::kCosine,
                                 .learning_rate = 5e-3,
                                 .warmup_steps = 10,
-                                .total_steps = epochs * schedule.steps_per_epoch()};
+                                .total_steps = epochs * schedule.batches_per_epoch()};
   std::int64_t step = 0;
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
-    for (std::int64_t batch = 0; batch < schedule.steps_per_epoch(); ++batch, ++step) {
+    for (std::int64_t batch = 0; batch < schedule.batches_per_epoch(); ++batch, ++step) {
       const std::int64_t samples = schedule.batch_samples(batch);
       const nn::ShardContext context{.device = learner.device.get(),
                                      .seed = kSeed,

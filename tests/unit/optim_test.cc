@@ -8,6 +8,7 @@
 #include "tests/support/test_tensor.h"
 #include "trainer/device/cpu_device.h"
 #include "trainer/device/reference_device.h"
+#include "trainer/optim/gradient_clipping.h"
 #include "trainer/optim/lr_schedule.h"
 #include "trainer/optim/optimizer.h"
 
@@ -258,7 +259,61 @@ TEST(LrSchedule, DegenerateSchedules) {
   EXPECT_DOUBLE_EQ(learning_rate_at(all, 5), 0);
   EXPECT_EQ(*parse_lr_schedule_kind("cosine"), LrScheduleKind::kCosine);
   EXPECT_EQ(*parse_lr_schedule_kind("constant"), LrScheduleKind::kConstant);
-  EXPECT_FALSE(parse_lr_schedule_kind("step"));
+  EXPECT_EQ(*parse_lr_schedule_kind("step"), LrScheduleKind::kStep);
+  EXPECT_FALSE(parse_lr_schedule_kind("linear"));
+}
+
+// torch.optim.lr_scheduler.StepLR(step_size=3, gamma=0.1) with a learning rate of 1.
+TEST(LrSchedule, StepIsTorchsStepLr) {
+  const LrSchedule schedule{
+      .kind = LrScheduleKind::kStep, .learning_rate = 1, .total_steps = 9, .step_size = 3, .gamma = 0.1};
+  const std::vector<double> expected = {1, 1, 1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01};
+  for (std::size_t step = 0; step < expected.size(); ++step)
+    EXPECT_DOUBLE_EQ(learning_rate_at(schedule, static_cast<std::int64_t>(step)), expected[step]) << step;
+}
+
+TEST(LrSchedule, StepBeginsAfterTheWarmUp) {
+  const LrSchedule schedule{.kind = LrScheduleKind::kStep,
+                            .learning_rate = 0.8,
+                            .warmup_steps = 4,
+                            .total_steps = 20,
+                            .step_size = 2,
+                            .gamma = 0.5};
+  const std::vector<double> expected = {0.2, 0.4, 0.6, 0.8, 0.8, 0.8, 0.4, 0.4, 0.2};
+  for (std::size_t step = 0; step < expected.size(); ++step)
+    EXPECT_DOUBLE_EQ(learning_rate_at(schedule, static_cast<std::int64_t>(step)), expected[step]) << step;
+}
+
+// ---- Clipping by global norm ---------------------------------------------------------------------------
+
+TEST(GradientClipping, SegmentsOfAnyNumberCoverAllBucketsExactlyOnce) {
+  const auto device = *device::make_cpu_device({});
+  const std::vector<nn::ParameterSpec> specs = {
+      {.name = "a", .shape = {100}}, {.name = "b", .shape = {40}}, {.name = "c", .shape = {7}}};
+  const nn::BucketLayout layout = nn::plan_buckets(specs, 4 * 128);
+  ASSERT_GT(layout.buckets(), 1u);
+  const FlatBuckets gradients(layout, DType::kFloat32);
+  double expected = 0;
+  double value = 1;
+  for (const device::Tensor& bucket : gradients.flat) {
+    for (std::int64_t i = 0; i < bucket.elements(); ++i, value += 1) {
+      bucket.as<float>()[i] = static_cast<float>(value);
+      expected += value * value;  // whole numbers: exact in any order
+    }
+  }
+  for (const std::int64_t segments : {1, 2, 3, 8, 64}) {
+    double sum = 0;
+    for (std::int64_t segment = 0; segment < segments; ++segment)
+      sum += *segment_squared_norm(*device, gradients.flat, segment, segments);
+    EXPECT_EQ(sum, expected) << segments << " segments";
+  }
+}
+
+TEST(GradientClipping, ScalesAsTorchDoes) {
+  EXPECT_EQ(clip_factor(2.0, 0.0), 1.0) << "no bound";
+  EXPECT_EQ(clip_factor(0.5, 1.0), 1.0) << "below the bound";
+  EXPECT_DOUBLE_EQ(clip_factor(4.0, 1.0), 1.0 / (4.0 + 1e-6));
+  EXPECT_EQ(clip_factor(0.0, 1.0), 1.0);
 }
 
 }  // namespace

@@ -121,6 +121,12 @@ TEST(Plan, TheTrainerGetsEveryResolvedValue) {
                                                     {"--peer-timeout-ms", "10000"},
                                                     {"--reproducible", "1"},
                                                     {"--on-nonfinite", "stop"},
+                                                    {"--accumulation-steps", "(absent)"},
+                                                    {"--clip-norm", "(absent)"},
+                                                    {"--early-stop-metric", "(absent)"},
+                                                    {"--init-from", "(absent)"},
+                                                    {"--prefetch", "2"},
+                                                    {"--data-timeout-ms", "60000"},
                                                     {"--evaluate-every-epochs", "1"},
                                                     {"--log-every-steps", "10"},
                                                     {"--log-samples", "0"},
@@ -136,6 +142,46 @@ TEST(Plan, TheTrainerGetsEveryResolvedValue) {
   std::size_t flags_given = 0;
   for (const auto& [flag, value] : expected) flags_given += value == "(absent)" ? 0 : 1;
   EXPECT_EQ(plan.argv.size(), 1 + 2 * flags_given);
+}
+
+TEST(Plan, WhatIsOffByDefaultIsPassedOnlyIfAskedFor) {
+  const Plan plan = plan_of(kTrainer +
+                            "trainer:\n  epochs: 3\n  accumulation_steps: 4\n  clip_norm: 0.5\n"
+                            "  init_from: /runs/other\n  allreduce: {timeout: 20s}\n"
+                            "  schedule: {kind: step, every_epochs: 2}\n"
+                            "  early_stop: {metric: loss, patience: 3}\n");
+  for (const auto& [flag, value] : std::map<std::string, std::string>{{"--accumulation-steps", "4"},
+                                                                      {"--clip-norm", "0.5"},
+                                                                      {"--init-from", "/runs/other"},
+                                                                      {"--data-timeout-ms", "20000"},
+                                                                      {"--lr-schedule", "step"},
+                                                                      {"--lr-every-steps", "0"},
+                                                                      {"--lr-every-epochs", "2"},
+                                                                      {"--lr-gamma", "0.1"},
+                                                                      {"--min-learning-rate", "(absent)"},
+                                                                      {"--early-stop-metric", "loss"},
+                                                                      {"--early-stop-patience", "3"},
+                                                                      {"--early-stop-min-delta", "0"}}) {
+    EXPECT_EQ(flag_of(plan, flag), value) << flag;
+  }
+}
+
+TEST(Plan, TheCheckpointThatARunBeginsWithDecidesItsResult) {
+  const std::string text = kTrainer + "trainer: {epochs: 3, init_from: /runs/other}\n";
+  PlanOptions seen = options();
+  seen.init_from_sha256 = "abc";
+  const Plan plan = plan_of(text, seen);
+  const std::map<std::string, std::string> fingerprint(plan.result_fingerprint.begin(),
+                                                       plan.result_fingerprint.end());
+  EXPECT_EQ(fingerprint.at("trainer.init_from"), "/runs/other");
+  EXPECT_EQ(fingerprint.at("trainer.init_from.sha256"), "abc");
+}
+
+TEST(Plan, TheEvaluationsDecideAnEarlyStop) {
+  const std::string key = "trainer.evaluate_every_epochs";
+  EXPECT_FALSE(fingerprint_of(kTrainer + "trainer: {epochs: 3}\n").contains(key));
+  EXPECT_TRUE(fingerprint_of(kTrainer + "trainer: {epochs: 3, early_stop: {metric: loss, patience: 1}}\n")
+                  .contains(key));
 }
 
 TEST(Plan, SgdGetsItsOwnSettings) {

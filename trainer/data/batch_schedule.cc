@@ -16,7 +16,7 @@ BatchSchedule::BatchSchedule(std::int64_t samples, std::int64_t batch_size, std:
 }
 
 std::int64_t BatchSchedule::batch_samples(std::int64_t batch) const {
-  assert(batch >= 0 && batch < steps_per_epoch());
+  assert(batch >= 0 && batch < batches_per_epoch());
   return std::min(batch_size_, samples_ - batch * batch_size_);
 }
 
@@ -40,6 +40,20 @@ void BatchSchedule::permute(std::int64_t epoch) {
   for (std::size_t last = permutation_.size() - 1; last > 0; --last) {
     std::swap(permutation_[last], permutation_[numbers.next_below(last + 1)]);
   }
+}
+
+StepBatches step_batches(const BatchSchedule& schedule, std::int64_t begin, std::int64_t accumulation_steps) {
+  assert(begin >= 0 && begin < schedule.batches_per_epoch() && accumulation_steps >= 1);
+  StepBatches step{begin, begin, 0};
+  while (step.end < schedule.batches_per_epoch() && step.end - step.begin < accumulation_steps) {
+    step.samples += schedule.batch_samples(step.end);
+    ++step.end;
+  }
+  return step;
+}
+
+std::int64_t steps_per_epoch(const BatchSchedule& schedule, std::int64_t accumulation_steps) {
+  return (schedule.batches_per_epoch() + accumulation_steps - 1) / accumulation_steps;
 }
 
 }  // namespace muster::data

@@ -22,10 +22,10 @@ class BatchSchedule {
   BatchSchedule(std::int64_t samples, std::int64_t batch_size, std::uint64_t seed, int shards,
                 Order order = Order::kShuffled);
 
-  std::int64_t steps_per_epoch() const { return (samples_ + batch_size_ - 1) / batch_size_; }
+  std::int64_t batches_per_epoch() const { return (samples_ + batch_size_ - 1) / batch_size_; }
   int shards() const { return shards_; }
 
-  // Samples of one batch, all shards together. Gradients are weighted by 1 / this.
+  // Samples of one batch, all shards together.
   std::int64_t batch_samples(std::int64_t batch) const;
   // The largest number of samples that a shard can get.
   std::int64_t shard_samples_max() const { return (batch_size_ + shards_ - 1) / shards_; }
@@ -44,5 +44,19 @@ class BatchSchedule {
   std::int64_t epoch_ = -1;  // whose permutation is cached
   std::vector<std::int64_t> permutation_;
 };
+
+// The consecutive batches that one optimizer step consumes, [begin, end) of an epoch, and their samples, by
+// whose number the step's gradient is divided.
+struct StepBatches {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t samples = 0;
+};
+
+// `accumulation_steps` batches from `begin`; fewer at the end of the epoch.
+StepBatches step_batches(const BatchSchedule& schedule, std::int64_t begin, std::int64_t accumulation_steps);
+
+// Optimizer steps of one epoch.
+std::int64_t steps_per_epoch(const BatchSchedule& schedule, std::int64_t accumulation_steps);
 
 }  // namespace muster::data

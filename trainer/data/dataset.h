@@ -24,15 +24,16 @@ class Dataset {
   virtual const std::string& fingerprint() const = 0;
 
   // Writes the samples one after the other: inputs[ids.size() * elements of a sample], labels[ids.size()].
-  virtual void fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const = 0;
+  // What it cannot read is an error that names the file.
+  virtual Status fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const = 0;
 };
 
 struct DatasetPair {
-  std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> test;  // same sample shape, classes and scaling as train
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> test;  // same sample shape, classes and scaling as train
 };
 
-// By name: "idx". kInvalidArgument for another one.
+// By name: "idx", "hdf5". kInvalidArgument for another one.
 Result<DatasetPair> load_datasets(const std::string& name, const std::filesystem::path& directory);
 
 }  // namespace muster::data
