@@ -45,8 +45,8 @@ po::options_description describe(RawOptions& raw) {
       ("layer-norm", value(v.layer_norm), "mlp: layer norm between each hidden layer and its activation")  //
       ("dropout", value(v.dropout), "mlp, lenet: drop probability after each hidden layer, in [0, 1)")     //
       ("label-smoothing", value(v.label_smoothing), "of the loss in training, in [0, 1)")                  //
-      ("dataset", value(v.dataset), "data format: idx or hdf5")                             //
-      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")   //
+      ("dataset", value(v.dataset), "data format: idx or hdf5")                                            //
+      ("data-path", value(v.data_path), "folder of the data (default: $MUSTER_DATA_DIR)")                  //
       ("init-from", value(v.init_from),
        "checkpoint (or folder of them) whose parameters a new run begins with")                     //
       ("batch-size", value(v.batch_size), "global batch size")                                      //

@@ -14,7 +14,16 @@ constexpr std::int32_t kTotalsBucket = -1;
 constexpr std::int32_t kEvaluationBucket = -2;
 
 // Leaves of the tree of totals.
-enum Total : std::size_t { kLossSum, kCorrect, kSamples, kGradientSquaredNorm, kStop, kSave, kSaving, kTotals };
+enum Total : std::size_t {
+  kLossSum,
+  kCorrect,
+  kSamples,
+  kGradientSquaredNorm,
+  kStop,
+  kSave,
+  kSaving,
+  kTotals
+};
 using Leaf = std::array<double, kTotals>;
 
 void add_result(Leaf& leaf, const models::ShardResult& result) {
