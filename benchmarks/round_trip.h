@@ -13,8 +13,8 @@ namespace muster::benchmarks {
 // Nanoseconds, from the fastest of several batches (so that other work on the machine matters less); at most
 // about half a second of them. Threads that share one core yield, and measure that.
 inline double core_round_trip_ns() {
-  constexpr int kBatches = 20;
-  constexpr int kRounds = 2000;
+  constexpr int kBatches = 400;
+  constexpr int kRounds = 200;
   constexpr std::chrono::milliseconds kLongest{500};
   constexpr int kSpinsMax = 10000;
   constexpr int kEnd = -1;
