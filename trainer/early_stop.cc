@@ -10,6 +10,10 @@ using nlohmann::json;
 EarlyStopState judge_evaluation(const EarlyStopRule& rule, const EarlyStopState& before, double value,
                                 std::int64_t step) {
   EarlyStopState now = before;
+  if (now.metric != rule.metric) {
+    now = EarlyStopState();
+    now.metric = rule.metric;
+  }
   const double gain = rule.metric == "loss" ? now.best.value_or(0) - value : value - now.best.value_or(0);
   if (std::isfinite(value) && (!now.best || gain > rule.min_delta)) {
     now.best = value;
@@ -18,8 +22,11 @@ EarlyStopState judge_evaluation(const EarlyStopRule& rule, const EarlyStopState&
     return now;
   }
   ++now.without_improvement;
-  now.stopped = now.without_improvement >= rule.patience;
   return now;
+}
+
+bool should_stop(const EarlyStopRule& rule, const EarlyStopState& state) {
+  return rule.armed() && state.metric == rule.metric && state.without_improvement >= rule.patience;
 }
 
 std::string explain(const EarlyStopRule& rule, const EarlyStopState& state) {
@@ -32,19 +39,19 @@ std::string explain(const EarlyStopRule& rule, const EarlyStopState& state) {
 }
 
 json to_json(const EarlyStopState& state) {
-  return {{"best", state.best ? json(*state.best) : json(nullptr)},
+  return {{"metric", state.metric},
+          {"best", state.best ? json(*state.best) : json(nullptr)},
           {"best_step", state.best_step},
-          {"without_improvement", state.without_improvement},
-          {"stopped", state.stopped}};
+          {"without_improvement", state.without_improvement}};
 }
 
 EarlyStopState early_stop_state_from_json(const json& stored) {
   EarlyStopState state;
+  state.metric = stored.at("metric").get<std::string>();
   const json& best = stored.at("best");
   if (!best.is_null()) state.best = best.get<double>();
   state.best_step = stored.at("best_step").get<std::int64_t>();
   state.without_improvement = stored.at("without_improvement").get<std::int64_t>();
-  state.stopped = stored.at("stopped").get<bool>();
   return state;
 }
 

@@ -21,10 +21,10 @@ struct EarlyStopRule {
 };
 
 struct EarlyStopState {
+  std::string metric = "none";  // what the rest is about: it begins anew with another one
   std::optional<double> best;
   std::int64_t best_step = 0;
   std::int64_t without_improvement = 0;  // evaluations since the best one
-  bool stopped = false;
 
   bool operator==(const EarlyStopState&) const = default;
 };
@@ -33,6 +33,9 @@ struct EarlyStopState {
 // one that is not finite is no improvement.
 EarlyStopState judge_evaluation(const EarlyStopRule& rule, const EarlyStopState& before, double value,
                                 std::int64_t step);
+
+// Whether the run ends here. A run that goes on with another rule is judged by that one.
+bool should_stop(const EarlyStopRule& rule, const EarlyStopState& state);
 
 // "accuracy has not improved by more than 0.001 in 3 evaluations; the best was 0.95, at step 120"
 std::string explain(const EarlyStopRule& rule, const EarlyStopState& state);

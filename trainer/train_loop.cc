@@ -234,7 +234,10 @@ class TrainLoop {
     return stop;
   }
 
-  bool is_finished() const { return state_.step == total_steps_ || state_.early_stop.stopped; }
+  bool is_finished() const { return state_.step >= total_steps_ || stops_early(); }
+  bool stops_early() const {
+    return state_.step < total_steps_ && should_stop(options_.early_stop, state_.early_stop);
+  }
 
   // Evaluates, and draws the conclusions. True: the best accuracy so far.
   Result<bool> end_of_epoch() {
@@ -246,7 +249,7 @@ class TrainLoop {
     if (!rule.armed()) return is_best;
     state_.early_stop =
         judge_evaluation(rule, state_.early_stop, rule.metric == "loss" ? *loss_ : *accuracy_, state_.step);
-    if (state_.early_stop.stopped && state_.step < total_steps_) {
+    if (stops_early()) {
       leader_.emit({{"event", event::kEarlyStop},
                     {"step", state_.step},
                     {"metric", rule.metric},
@@ -357,9 +360,8 @@ class TrainLoop {
   }
 
   TrainOutcome outcome(bool stopped) const {
-    const bool early = state_.early_stop.stopped && state_.step < total_steps_;
     return {stopped, state_.step, total_steps_,
-            loss_,   accuracy_,   early ? explain(options_.early_stop, state_.early_stop) : ""};
+            loss_,   accuracy_,   stops_early() ? explain(options_.early_stop, state_.early_stop) : ""};
   }
 
   const TrainerOptions& options_;

@@ -233,7 +233,6 @@ TEST(Prefetch, ALoaderThatIsLateButInTimeIsNoError) {
     return Status();
   });
   run.options.data_timeout = std::chrono::minutes(1);
-  run.options.peer_timeout = std::chrono::milliseconds(100);  // a late loader is not a lost peer
   EXPECT_EQ(trained(run), usual);
 }
 

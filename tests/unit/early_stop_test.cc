@@ -14,7 +14,7 @@ int stops_at(const EarlyStopRule& rule, const std::vector<double>& values) {
   EarlyStopState state;
   for (std::size_t i = 0; i < values.size(); ++i) {
     state = judge_evaluation(rule, state, values[i], static_cast<std::int64_t>(10 * (i + 1)));
-    if (state.stopped) return static_cast<int>(i) + 1;
+    if (should_stop(rule, state)) return static_cast<int>(i) + 1;
     // As through a checkpoint.
     EXPECT_EQ(early_stop_state_from_json(nlohmann::json::parse(to_json(state).dump())), state);
   }
@@ -44,11 +44,23 @@ TEST(EarlyStop, WhatIsNotFiniteIsNeverAnImprovementNorTheBest) {
   EXPECT_EQ(stops_at({"loss", 2, 0}, {kNan, 3.0, kNan, 2.0, kNan, kNan}), 6);
 }
 
+TEST(EarlyStop, ARunThatGoesOnWithAnotherRuleIsJudgedByThatOne) {
+  EarlyStopState state;
+  for (int i = 1; i <= 3; ++i) state = judge_evaluation({"accuracy", 2, 0}, state, 0.5, i);
+  EXPECT_TRUE(should_stop({"accuracy", 2, 0}, state));
+  EXPECT_FALSE(should_stop({"accuracy", 3, 0}, state));
+  EXPECT_FALSE(should_stop({}, state)) << "no rule any more";
+  EXPECT_FALSE(should_stop({"loss", 2, 0}, state)) << "the evaluations were of another metric";
+  state = judge_evaluation({"loss", 1, 0}, state, 0.7, 4);
+  EXPECT_EQ(state.best, 0.7);
+  EXPECT_EQ(state.without_improvement, 0);
+}
+
 TEST(EarlyStop, ExplainsItself) {
   EarlyStopState state;
   const EarlyStopRule rule{"accuracy", 2, 0.01};
   for (int i = 1; i <= 3; ++i) state = judge_evaluation(rule, state, 0.95, 40 * i);
-  EXPECT_TRUE(state.stopped);
+  EXPECT_TRUE(should_stop(rule, state));
   EXPECT_EQ(explain(rule, state),
             "accuracy has not improved by more than 0.01 in 2 evaluations; the best was 0.95, at step 40");
 }

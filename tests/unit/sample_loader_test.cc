@@ -33,7 +33,7 @@ std::shared_ptr<const Dataset> disturbed(DisturbedDataset::Disturbance disturban
   return std::make_shared<DisturbedDataset>(samples(), std::move(disturbance));
 }
 
-std::vector<SampleRequest> all_of(SampleOrder order) {
+std::vector<SampleRequest> all_of(const SampleOrder& order) {
   std::vector<SampleRequest> requests;
   while (auto request = order()) requests.push_back(*std::move(request));
   return requests;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "common/checkpoint/find_checkpoint.h"
 #include "common/checkpoint/tensor_reader.h"
@@ -31,12 +32,12 @@ Result<exporting::ParameterFile> read_parameter_file(const checkpoint::FoundChec
   const checkpoint::TensorReader reader(stored.path, stored.manifest);
   for (const checkpoint::TensorInfo& info : stored.manifest.tensors) {
     if (!info.name.starts_with(kParameterPrefix)) continue;
-    exporting::ExportedTensor& tensor =
-        file.tensors.emplace_back(info.name.substr(kParameterPrefix.size()), info.shape);
+    exporting::ExportedTensor tensor{info.name.substr(kParameterPrefix.size()), info.shape, {}};
     std::size_t elements = 1;
     for (const std::int64_t size : info.shape) elements *= static_cast<std::size_t>(size);
     tensor.values.resize(elements);
     MUSTER_TRY(reader.read_rows(info.name, 0, info.shape.at(0), tensor.values.data()));
+    file.tensors.push_back(std::move(tensor));
   }
   if (file.tensors.empty())
     return fail(ErrorCode::kInvalidArgument, "{} holds no parameters", stored.path.string());

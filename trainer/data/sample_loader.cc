@@ -42,7 +42,7 @@ struct SampleLoader::Shared {
   std::vector<Samples> spare;  // used up: their memory is used again
   std::int64_t asked = 0;      // calls of next()
   std::int64_t fetched = 0;
-  std::string fetching;  // what the thread is at
+  std::string fetching;  // what the thread is at; empty between two fetches
   std::optional<Error> error;
   bool stopping = false;
   bool ended = false;  // the thread does nothing any more
@@ -97,6 +97,7 @@ void SampleLoader::Shared::run() {
     const Status got = fetch_next(samples);
     const std::lock_guard lock(mutex);
     ++fetched;
+    fetching.clear();
     if (got) ready.push_back(std::move(samples));
     changed.notify_all();
     if (got) continue;
@@ -150,7 +151,7 @@ Result<Samples*> SampleLoader::next() {
   }
   if (in_time) return tl::unexpected<Error>(*shared_->error);
   return fail(ErrorCode::kDeadlineExceeded, "stalled: {} did not come within {:.1f} s",
-              shared_->fetching.empty() ? "the first samples" : shared_->fetching,
+              shared_->fetching.empty() ? "the next samples" : shared_->fetching,
               std::chrono::duration<double>(timeout_).count());
 }
 
