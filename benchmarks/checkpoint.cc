@@ -61,13 +61,15 @@ class MadeUpDigits final : public muster::data::Dataset {
   const std::vector<std::int64_t>& sample_shape() const override { return shape_; }
   std::int64_t classes() const override { return 10; }
   const std::string& fingerprint() const override { return fingerprint_; }
-  void fetch(std::span<const std::int64_t> ids, float* inputs, std::int32_t* labels) const override {
+  muster::Status fetch(std::span<const std::int64_t> ids, float* inputs,
+                       std::int32_t* labels) const override {
     for (const std::int64_t id : ids) {
       *labels++ = static_cast<std::int32_t>(id % classes());
       for (std::int64_t i = 0; i < shape_[0]; ++i) {
         *inputs++ = static_cast<float>((id * 7919 + i * 104729) % 1000) / 1000.0F;
       }
     }
+    return {};
   }
 
  private:
@@ -123,8 +125,8 @@ Result<std::string> train(const Rank& rank, bool with_saves, Stopwatch& stopwatc
   const std::atomic<int> nobody_stops{0};
   muster::RequestedSaves nobody_asks;
   const auto load_data = [&]() -> Result<muster::data::DatasetPair> {
-    return muster::data::DatasetPair{std::make_unique<MadeUpDigits>(16 * rank.options.batch),
-                                     std::make_unique<MadeUpDigits>(rank.options.batch)};
+    return muster::data::DatasetPair{std::make_shared<MadeUpDigits>(16 * rank.options.batch),
+                                     std::make_shared<MadeUpDigits>(rank.options.batch)};
   };
   MUSTER_ASSIGN(const auto outcome,
                 muster::train(options, {rank.communicator, rank.device, load_data, store.get(), stopwatch,

@@ -62,16 +62,17 @@ struct Repetition {
 // The samples of one shard, in memory that is reused.
 class ShardInput {
  public:
-  muster::models::Batch fetch(const muster::data::Dataset& data, std::span<const std::int64_t> ids) {
+  Result<muster::models::Batch> fetch(const muster::data::Dataset& data, std::span<const std::int64_t> ids) {
     std::vector<std::int64_t> shape = {static_cast<std::int64_t>(ids.size())};
     shape.insert(shape.end(), data.sample_shape().begin(), data.sample_shape().end());
     const auto elements = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
     inputs_.resize(static_cast<std::size_t>(std::max<std::int64_t>(elements, 1)));
     labels_.resize(std::max<std::size_t>(ids.size(), 1));
-    data.fetch(ids, inputs_.data(), labels_.data());
-    return {muster::device::Tensor(inputs_.data(), muster::device::DType::kFloat32,
-                                   std::span<const std::int64_t>(shape)),
-            muster::device::Tensor(labels_.data(), muster::device::DType::kInt32, {shape[0]})};
+    MUSTER_TRY(data.fetch(ids, inputs_.data(), labels_.data()));
+    return muster::models::Batch{
+        muster::device::Tensor(inputs_.data(), muster::device::DType::kFloat32,
+                               std::span<const std::int64_t>(shape)),
+        muster::device::Tensor(labels_.data(), muster::device::DType::kInt32, {shape[0]})};
   }
 
  private:
@@ -121,7 +122,7 @@ class Bench {
     double seconds = 0;
     for (int step = 0; step < kWarmupSteps + settings_.steps; ++step) {
       for (std::int64_t shard = shards_.begin; shard < shards_.end; ++shard) {
-        const auto batch = input_.fetch(data_, ids_of(step, shard));
+        MUSTER_ASSIGN(const auto batch, input_.fetch(data_, ids_of(step, shard)));
         const auto begin = Clock::now();
         MUSTER_TRY(
             replica.model().evaluate_shard(context_of(step, shard), batch, replica.parameters().tensors()));
@@ -162,7 +163,7 @@ class Bench {
     auto context = context_of(step, shards_.begin);
     for (std::int64_t shard = shards_.begin; shard < shards_.end; ++shard) {
       context.shard = static_cast<std::int32_t>(shard);
-      const auto batch = input_.fetch(data_, ids_of(step, shard));
+      MUSTER_ASSIGN(const auto batch, input_.fetch(data_, ids_of(step, shard)));
       passed(kData);
       MUSTER_ASSIGN(const auto result,
                     replica.model().train_shard(context, batch, replica.parameters().tensors(),

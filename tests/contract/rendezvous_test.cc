@@ -45,10 +45,10 @@ Meet in_directory(const fs::path& directory) {
 }
 
 Meet at_port(const std::string& key) {
-  return [=](int rank, int world_size, const std::string& node, const MasterChoice& choose,
-             Deadline deadline) {
-    return meet_at({key, {"localhost"}}, rank, world_size, node, choose, deadline);
-  };
+  return
+      [=](int rank, int world_size, const std::string& node, const MasterChoice& choose, Deadline deadline) {
+        return meet_at({key, {"localhost"}}, rank, world_size, node, choose, deadline);
+      };
 }
 
 // What a rank makes of the meeting: 0 if it learned what it should.

@@ -444,20 +444,16 @@ TEST(TrainLoop, AnotherWayToComputeIsNamed) {
 }
 
 // Writes checkpoints as an older muster-train did, which did not know these options.
-class OldStore final : public CheckpointStore {
+class OldStore final : public testing::StoreWrapper {
  public:
-  explicit OldStore(std::unique_ptr<CheckpointStore> inner) : inner_(std::move(inner)) {}
-  Result<SaveReport> save(const SaveRequest& request) override {
+  using StoreWrapper::StoreWrapper;
+  Status begin_save(const SaveRequest& request) override {
     SaveRequest old = request;
     for (const char* option : {"activation", "layer_norm", "label_smoothing"}) {
       old.state.at("configuration").erase(option);
     }
-    return inner_->save(old);
+    return StoreWrapper::begin_save(old);
   }
-  Result<LoadOutcome> load_latest() override { return inner_->load_latest(); }
-
- private:
-  std::unique_ptr<CheckpointStore> inner_;
 };
 
 TEST(TrainLoop, AnOptionThatACheckpointDoesNotKnowHadItsDefault) {
