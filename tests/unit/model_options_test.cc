@@ -20,9 +20,9 @@ TEST(ModelOptions, AreRefusedWithWhatIsAllowed) {
   const std::vector<BadOptions> table = {
       {{"--model", "resnet"}, "--model is 'resnet'; allowed: mlp, lenet, logistic"},
       {{"--activation", "tanh"}, "--activation is 'tanh'; allowed: relu, gelu"},
-      {{"--label-smoothing", "1"}, "--label-smoothing is 1; allowed: [0, 1)"},
-      {{"--label-smoothing", "-0.1"}, "--label-smoothing is -0.1; allowed: [0, 1)"},
-      {{"--label-smoothing", "nan"}, "--label-smoothing is nan; allowed: [0, 1)"},
+      {{"--label-smoothing", "1"}, "--label-smoothing is 1; allowed: at least 0 and below 1"},
+      {{"--label-smoothing", "-0.1"}, "--label-smoothing is -0.1; allowed: at least 0 and below 1"},
+      {{"--label-smoothing", "nan"}, "--label-smoothing is nan; allowed: at least 0 and below 1"},
       {{"--model", "lenet", "--hidden", "512"},
        "--hidden is given with --model lenet, which has none; allowed: only with mlp"},
       {{"--model", "logistic", "--dropout", "0.1"},
