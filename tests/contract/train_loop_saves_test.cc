@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 
 #include "common/run_contract.h"
 #include "tests/contract/demanding_run.h"
