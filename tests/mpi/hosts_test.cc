@@ -189,7 +189,8 @@ TEST_F(HostsTest, ALostHostIsNoticedAndNothingIsLeftOnTheOthers) {
   ASSERT_TRUE(wait_until([&] { return !first_verdict().is_null(); }));
   EXPECT_EQ(first_verdict().at("cause"), "node_failure") << first_verdict();
   run.send(SIGTERM);
-  // A second signal kills; one right after the first is taken for its echo, so it is repeated until it counts.
+  // A second signal kills; one right after the first is taken for its echo, so it is repeated until it
+  // counts.
   int status = 0;
   EXPECT_TRUE(wait_until([&] {
     run.send(SIGTERM);
