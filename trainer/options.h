@@ -14,7 +14,7 @@
 
 namespace muster {
 
-struct TrainerOptions {
+struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of reading
   // What is learned
   std::string model = "mlp";
   std::vector<std::int64_t> hidden = {512, 256};

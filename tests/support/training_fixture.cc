@@ -13,7 +13,6 @@
 namespace muster::testing {
 namespace {
 
-using checkpoint::CheckpointStore;
 using checkpoint::Group;
 
 Group group_over(comm::Communicator& communicator) {
