@@ -95,11 +95,13 @@ void read_allreduce(GroupReader group, AllreduceSpec& allreduce) {
   group.finish();
 }
 
-void read_checkpoint(GroupReader group, CheckpointSpec& checkpoint) {
+// `automatic`: the whole group is the word auto.
+void read_checkpoint(GroupReader group, bool automatic, CheckpointSpec& checkpoint) {
   constexpr int kKeepMax = 1'000'000;
   const bool by_steps = group.integer("every_steps", 1, kCountMax, checkpoint.every_steps);
   const YamlNode* every = group.take("every");
-  checkpoint.automatic = every != nullptr && every->kind == YamlNode::Kind::kScalar && every->text == "auto";
+  checkpoint.automatic =
+      automatic || (every != nullptr && every->kind == YamlNode::Kind::kScalar && every->text == "auto");
   const bool by_time =
       checkpoint.automatic || group.duration("every", {kSecond, kDay}, checkpoint.every, "auto, or ");
   if (checkpoint.every % kSecond != milliseconds{0}) group.reject("every", *every, "whole seconds");
@@ -153,7 +155,9 @@ void read_trainer(GroupReader group, const TaskFileContext& context, TrainerSpec
   group.integer("evaluate_every_epochs", 0, kCountMax, trainer.evaluate_every_epochs);
   group.integer("log_every_steps", 1, kCountMax, trainer.log_every_steps);
   group.boolean("log_samples", trainer.log_samples);
-  read_checkpoint(group.group("checkpoint"), trainer.checkpoint);
+  bool automatic = false;
+  const GroupReader checkpoint = group.group_or_word("checkpoint", "auto", automatic);
+  read_checkpoint(checkpoint, automatic, trainer.checkpoint);
   group.finish();
 }
 

@@ -260,13 +260,19 @@ int GroupReader::choice_index(std::string_view key, const std::vector<std::strin
 }
 
 GroupReader GroupReader::group(std::string_view key) {
+  bool unused = false;
+  return group_or_word(key, "", unused);
+}
+
+GroupReader GroupReader::group_or_word(std::string_view key, std::string_view word, bool& is_word) {
   const YamlNode* node = take(key);
   const bool is_absent = node == nullptr || node->kind == YamlNode::Kind::kNull;
-  if (!is_absent && node->kind != YamlNode::Kind::kMap) {
-    reject(key, *node, "a group of keys");
-    node = nullptr;
+  is_word = !is_absent && !word.empty() && node->kind == YamlNode::Kind::kScalar && node->text == word;
+  const bool has_keys = !is_absent && node->kind == YamlNode::Kind::kMap;
+  if (!is_absent && !is_word && !has_keys) {
+    reject(key, *node, word.empty() ? "a group of keys" : fmt::format("{}, or a group of keys", word));
   }
-  return GroupReader(is_absent || node == nullptr ? kEmptyMap : *node, full_name(key), *context_);
+  return GroupReader(has_keys ? *node : kEmptyMap, full_name(key), *context_);
 }
 
 void GroupReader::finish() {

@@ -92,6 +92,8 @@ class GroupReader {
 
   // The group under `key`; one without keys if it is not there, so that its keys are known all the same.
   GroupReader group(std::string_view key);
+  // The same, but `word` may stand there instead of keys.
+  GroupReader group_or_word(std::string_view key, std::string_view word, bool& is_word);
   // A map that stands in the list under `key`.
   GroupReader item_group(std::string_view key, const YamlNode& item) const {
     return GroupReader(item, full_name(key), *context_);

@@ -177,6 +177,8 @@ std::vector<BadTaskFile> bad_trainers() {
       {"PeerTimeoutAboveTimeout", kTrainer + "  allreduce: {timeout: 5s, peer_timeout: 10s}\n",
        "6:28: trainer.allreduce.peer_timeout: found 10s; allowed: at most trainer.allreduce.timeout, which "
        "is 5s"},
+      {"CheckpointIsAnotherWord", kTrainer + "  checkpoint: often\n",
+       "6:15: trainer.checkpoint: found 'often'; allowed: auto, or a group of keys"},
       {"CheckpointEveryHalfSecond", kTrainer + "  checkpoint: {every: 1500ms}\n",
        "6:23: trainer.checkpoint.every: found '1500ms'; allowed: whole seconds"},
       {"CheckpointEveryNow", kTrainer + "  checkpoint: {every: now}\n",

@@ -173,16 +173,18 @@ TEST(TaskSpec, ReadsTheTrainer) {
 
 TEST(TaskSpec, AnAutomaticIntervalBeginsWithTheDefaultAndADayBetweenFailures) {
   const auto checkpoint = [](const std::string& settings) {
-    return parse("task_name: t\nentry_point: muster-train\ndata_path: /d\ntrainer: {steps: 1, checkpoint: {" +
-                 settings + "}}\n")
+    return parse("task_name: t\nentry_point: muster-train\ndata_path: /d\ntrainer: {steps: 1, checkpoint: " +
+                 settings + "}\n")
         .trainer->checkpoint;
   };
-  EXPECT_TRUE(checkpoint("every: auto").automatic);
-  EXPECT_EQ(checkpoint("every: auto").every, seconds(30));
-  EXPECT_EQ(checkpoint("every: auto").expected_mtbf, seconds(86400));
-  EXPECT_EQ(checkpoint("every: auto, every_steps: 9").every, seconds(30));
-  EXPECT_EQ(checkpoint("every: auto, expected_mtbf: 2h").expected_mtbf, seconds(7200));
-  EXPECT_FALSE(checkpoint("expected_mtbf: 2h").automatic);
+  EXPECT_TRUE(checkpoint("{every: auto}").automatic);
+  EXPECT_EQ(checkpoint("{every: auto}").every, seconds(30));
+  EXPECT_EQ(checkpoint("{every: auto}").expected_mtbf, seconds(86400));
+  EXPECT_EQ(checkpoint("{every: auto, every_steps: 9}").every, seconds(30));
+  EXPECT_EQ(checkpoint("{every: auto, expected_mtbf: 2h}").expected_mtbf, seconds(7200));
+  EXPECT_TRUE(checkpoint("auto").automatic);
+  EXPECT_EQ(checkpoint("auto").expected_mtbf, seconds(86400));
+  EXPECT_FALSE(checkpoint("{expected_mtbf: 2h}").automatic);
 }
 
 TEST(TaskSpec, ReadsMountsEnvNetworkAndHooks) {
