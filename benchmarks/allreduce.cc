@@ -64,9 +64,10 @@ std::vector<Method> methods(comm::Communicator& ring, comm::Communicator& tree) 
 float value_of(int rank, std::size_t element) { return static_cast<float>((element + 3) % 17 + rank); }
 
 Status verify(const std::string& method, const float* data, std::size_t count, int ranks) {
-  const auto rank_sum = static_cast<float>(ranks * (ranks - 1) / 2);
+  const int rank_sum = ranks * (ranks - 1) / 2;
   for (std::size_t i = 0; i < count; ++i) {
-    const float expected = static_cast<float>((i + 3) % 17) * static_cast<float>(ranks) + rank_sum;
+    const float expected =
+        static_cast<float>((i + 3) % 17) * static_cast<float>(ranks) + static_cast<float>(rank_sum);
     if (data[i] != expected) {
       return fail(ErrorCode::kInternal, "{}: element {} of {} is {}, not {}", method, i, count, data[i],
                   expected);

@@ -104,7 +104,8 @@ void read_checkpoint(GroupReader group, bool automatic, CheckpointSpec& checkpoi
       automatic || (every != nullptr && every->kind == YamlNode::Kind::kScalar && every->text == "auto");
   const bool by_time =
       checkpoint.automatic || group.duration("every", {kSecond, kDay}, checkpoint.every, "auto, or ");
-  if (checkpoint.every % kSecond != milliseconds{0}) group.reject("every", *every, "whole seconds");
+  if (every != nullptr && checkpoint.every % kSecond != milliseconds{0})
+    group.reject("every", *every, "whole seconds");
   if (by_steps && !by_time) checkpoint.every = milliseconds{0};
   if (checkpoint.automatic) checkpoint.expected_mtbf = kDay;
   group.duration("expected_mtbf", {60 * kSecond, kMtbfMax}, checkpoint.expected_mtbf);

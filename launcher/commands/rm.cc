@@ -1,6 +1,5 @@
 // muster rm: removes a run: its directory with all checkpoints and logs, and its entry in the run index.
 #include <cstdio>
-#include <optional>
 #include <system_error>
 
 #include "common/file_ops.h"
@@ -64,13 +63,11 @@ int rm(const Arguments& arguments) {
   if (force) {
     if (const Status ended = end_lease_holder(run); !ended) return report_run_error(ended.error());
   }
-  std::optional<Lease> held;  // while it is removed, nobody may begin to continue it
-  auto lease = Lease::acquire(run.path);
-  if (lease) held.emplace(*std::move(lease));
+  const auto lease = Lease::acquire(run.path);  // while it is removed, nobody may begin to continue it
   // Who removes a run because the disk is full cannot write a lease first.
   const bool unheld_on_a_full_disk =
-      !held && lease.error().code == ErrorCode::kNoSpace && !live_lease_holder(run.path);
-  if (!held && !unheld_on_a_full_disk && !force) return report_run_error(lease.error());
+      !lease && lease.error().code == ErrorCode::kNoSpace && !live_lease_holder(run.path);
+  if (!lease && !unheld_on_a_full_disk && !force) return report_run_error(lease.error());
   if (const Status removed = remove_directory(run); !removed) return report_run_error(removed.error());
   fmt::print("removed {}\n", run.path.string());
   return contract::kMusterOk;

@@ -23,7 +23,7 @@ using nlohmann::json;
 using testing::demanding_task;
 using testing::RunUnderTest;
 
-constexpr int kEpochs = 10;
+constexpr std::int64_t kEpochs = 10;
 constexpr std::int64_t kSteps = 24 * kEpochs;
 constexpr std::int64_t kCheckpointInterval = 20;
 constexpr std::int64_t kSamples = 1500;

@@ -6,7 +6,6 @@
 namespace muster {
 namespace {
 
-using testing::EmulatedCluster;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::ProgramResult;

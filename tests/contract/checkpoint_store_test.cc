@@ -342,9 +342,10 @@ TEST_P(CheckpointStoreTest, AStateThatJsonCannotHoldIsRefused) {
       {"the state's '/a/b' is not a finite number", {{"a", {{"b", std::nan("")}}}}},
       {"the state's '/0' is not a finite number", {{"0", std::numeric_limits<double>::infinity()}}},
       {"cannot be written as JSON", {{"text", "caf\xE9"}}}};
-  for (const auto& [text, state] : cases) {
+  for (const auto& entry : cases) {
+    const nlohmann::json& state = entry.second;
     expect_all_fail(save_with(2, 9, [&](const Group&, SaveRequest& r, SampleShare&) { r.state = state; }),
-                    ErrorCode::kInvalidArgument, text);
+                    ErrorCode::kInvalidArgument, entry.first);
   }
   EXPECT_THAT(fixture_->steps(), IsEmpty());
 }

@@ -16,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::load_sample;

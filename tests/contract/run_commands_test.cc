@@ -19,12 +19,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::ForkedProcess;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::Pipe;
 using testing::ProgramResult;
 using testing::run_program;
 using testing::RunFixture;
-using ::testing::StartsWith;
 
 class RunCommandsTest : public ::testing::Test {
  protected:
@@ -39,7 +37,7 @@ class RunCommandsTest : public ::testing::Test {
   }
 
   RunDirectory finished_run() const {
-    const RunDirectory run = fixture_.create("finished");
+    RunDirectory run = fixture_.create("finished");
     RunFixture::write_journal(
         run,
         {{{"event", "run_started"}},

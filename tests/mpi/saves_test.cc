@@ -62,7 +62,7 @@ CommandResult checkpoint_command(const std::string& action, const fs::path& wher
 
 bool all_verify(const RunUnderTest& run) {
   const CommandResult result = checkpoint_command("verify", run.run_directory());
-  return result.exit_code == 0 && json::parse(result.output).size() > 0;
+  return result.exit_code == 0 && !json::parse(result.output).empty();
 }
 
 // ---- Asked for
