@@ -94,7 +94,8 @@ Status write_new_file(FileOps& ops, const fs::path& path, std::span<const std::b
   return status;
 }
 
-Status sync_directory(FileOps& ops, const fs::path& directory) {
+Status sync_directory(FileOps& ops, const fs::path& named) {
+  const fs::path directory = named.empty() ? "." : named;  // the parent of a bare file name
   const int fd = uninterrupted([&] { return ops.open(directory, O_RDONLY | O_DIRECTORY, 0); });
   if (fd < 0) return system_failure("open directory", directory, fd);
   Status status = sync_fd(ops, fd, directory);

@@ -49,7 +49,7 @@ auto uninterrupted(const Call& call) {
 Status write_new_file(FileOps& ops, const std::filesystem::path& path, std::span<const std::byte> bytes,
                       mode_t mode = 0644);
 
-// fsyncs a directory, so that the names in it survive a power loss.
+// fsyncs a directory (an empty path is the working directory), so that the names in it survive a power loss.
 Status sync_directory(FileOps& ops, const std::filesystem::path& directory);
 
 // Renames and fsyncs the parent directory of `to`.

@@ -134,8 +134,12 @@ Result<RunDirectory> resolve_run(std::string_view name) {
   }
   std::vector<IndexedRun> fitting;
   if (!name.empty()) {
-    std::copy_if(runs.begin(), runs.end(), std::back_inserter(fitting),
-                 [&](const IndexedRun& indexed) { return indexed.run.run_id.starts_with(name); });
+    // Past the task's name: `rm digits`, given twice, must not take the run of a task digits2 the second
+    // time.
+    std::copy_if(runs.begin(), runs.end(), std::back_inserter(fitting), [&](const IndexedRun& indexed) {
+      const std::string& id = indexed.run.run_id;
+      return id.starts_with(name) && (id.rfind('-') == std::string::npos || name.size() > id.rfind('-'));
+    });
   }
   if (fitting.size() == 1) return fitting.front().run;
   if (fitting.empty()) return unknown_run(name, std::move(runs));

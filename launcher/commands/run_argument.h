@@ -14,7 +14,8 @@ inline constexpr const char* kRunArgument = "RUN";
 
 // What RUN may be, for --help.
 inline constexpr const char* kRunArgumentHelp =
-    "RUN is a run id, a unique beginning of one, a task's name (its newest run) or a run directory.";
+    "RUN is a run id, a unique beginning of one past the task's name, a task's name (its newest run) or a "
+    "run directory.";
 
 // The run that the command line names, or the exit code to leave with after having told why there is none.
 struct NamedRun {

@@ -59,7 +59,7 @@ TEST(EarlyStop, ARunThatGoesOnWithAnotherRuleIsJudgedByThatOne) {
 TEST(EarlyStop, ExplainsItself) {
   EarlyStopState state;
   const EarlyStopRule rule{"accuracy", 2, 0.01};
-  for (int i = 1; i <= 3; ++i) state = judge_evaluation(rule, state, 0.95, 40 * i);
+  for (const std::int64_t step : {40, 80, 120}) state = judge_evaluation(rule, state, 0.95, step);
   EXPECT_TRUE(should_stop(rule, state));
   EXPECT_EQ(explain(rule, state),
             "accuracy has not improved by more than 0.01 in 2 evaluations; the best was 0.95, at step 40");

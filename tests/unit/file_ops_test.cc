@@ -87,5 +87,10 @@ TEST(Sha256, AFileHashesLikeItsBytes) {
   EXPECT_EQ(sha256_file(directory.path() / "big").value(), sha256_hex(bytes.data(), bytes.size()));
 }
 
+TEST(SyncDirectory, OfABareFileNamesParentIsTheWorkingDirectorys) {
+  EXPECT_TRUE(sync_directory(posix_file_ops(), std::filesystem::path("name").parent_path()));
+  EXPECT_FALSE(sync_directory(posix_file_ops(), "no-such-directory"));
+}
+
 }  // namespace
 }  // namespace muster

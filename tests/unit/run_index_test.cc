@@ -56,7 +56,8 @@ TEST(RunIndex, ResolvesIdsPrefixesTaskNamesAndDirectories) {
   const RunDirectory other = fixture.create("digits");
   EXPECT_EQ(resolve_run(older.run_id).value().path, older.path);
   EXPECT_EQ(resolve_run("mnist").value().run_id, newer.run_id);
-  EXPECT_EQ(resolve_run("dig").value().run_id, other.run_id);
+  EXPECT_EQ(resolve_run("digits-").value().run_id, other.run_id);
+  EXPECT_FALSE(resolve_run("dig")) << "part of a task's name may be meant for another task";
   EXPECT_EQ(resolve_run(other.path.string()).value().run_id, other.run_id);
   EXPECT_EQ(resolve_run(other.path.string() + "/").value().path, other.path);
   const auto ambiguous = resolve_run("mnist-");
