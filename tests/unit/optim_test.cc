@@ -290,7 +290,7 @@ TEST(GradientClipping, SegmentsOfAnyNumberCoverAllBucketsExactlyOnce) {
   const auto device = *device::make_cpu_device({});
   const std::vector<nn::ParameterSpec> specs = {
       {.name = "a", .shape = {100}}, {.name = "b", .shape = {40}}, {.name = "c", .shape = {7}}};
-  const nn::BucketLayout layout = nn::plan_buckets(specs, 4 * 128);
+  const nn::BucketLayout layout = nn::plan_buckets(specs, 512);
   ASSERT_GT(layout.buckets(), 1u);
   const FlatBuckets gradients(layout, DType::kFloat32);
   double expected = 0;
