@@ -145,7 +145,8 @@ Resumptions check_resumptions(const std::vector<json>& events) {
       const bool heard_of = saves.steps_meanwhile.contains(step);
       const bool in_flight = saves.begun > step || !heard_of;
       const std::int64_t until = in_flight ? saves.begun : reached + 1;
-      const std::int64_t delay = heard_of ? saves.steps_meanwhile[step] : 0;
+      // The next save begins after the step in which training heard of this one's end.
+      const std::int64_t delay = heard_of ? saves.steps_meanwhile[step] + 1 : 0;
       EXPECT_LE(until - step, std::max(kCheckpointInterval, delay)) << "more was redone than an interval";
       ++counted.after_a_checkpoint;
       reached = -1;
@@ -188,9 +189,18 @@ TEST_P(KillSchedule, EndsWithTheWeightsOfAnUndisturbedRun) {
   if (kills[0].step > kCheckpointInterval + 3) {
     EXPECT_GE(resumptions.after_a_checkpoint, 1);
   }
+  const bool muster_died = std::any_of(kills.begin(), kills.end(),
+                                       [](const Kill& kill) { return kill.victim == Victim::kMuster; });
   for (const auto& [epoch, ids] : testing::samples_by_epoch(run.events())) {
     std::vector<std::int64_t> all(kSamples);
     std::iota(all.begin(), all.end(), 0);
+    if (muster_died) {
+      // Events that it had not read yet are lost with it, though a checkpoint may hold their steps: what is
+      // told is told once, and the hash says that nothing was left out.
+      EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end())
+          << "epoch " << epoch << ": a sample twice";
+      continue;
+    }
     EXPECT_EQ(ids, all) << "epoch " << epoch << ": not each sample exactly once";
   }
   expect_nothing_left(run);
