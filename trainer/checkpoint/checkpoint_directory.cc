@@ -132,7 +132,7 @@ Result<fs::path> CheckpointDirectory::commit(const fs::path& partial, const Mani
     MUSTER_TRY(check_fence(manifest.generation));
     return path_ / step_directory_name(manifest.step, revision);
   };
-  const auto target = prepare();
+  auto target = prepare();
   std::error_code ignored;
   const bool already_there = target && fs::exists(*target, ignored);
   if (!target || already_there) {
