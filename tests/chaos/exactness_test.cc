@@ -2,7 +2,6 @@
 // that was never disturbed.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/run_contract.h"
+#include "tests/support/eventually.h"
 #include "tests/support/run_under_test.h"
 
 namespace muster {
@@ -96,9 +96,8 @@ bool carry_out(RunUnderTest& run, const Kill& kill) {
 }
 
 void expect_nothing_left(const RunUnderTest& run) {
-  const Deadline deadline = Deadline::after(std::chrono::seconds(20));
-  while (!run.processes().empty() && !deadline.expired()) ::poll(nullptr, 0, 5);
-  EXPECT_TRUE(run.processes().empty()) << "processes outlived a killed muster";
+  EXPECT_TRUE(testing::eventually([&] { return run.processes().empty(); }))
+      << "processes outlived a killed muster";
 }
 
 struct Resumptions {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/emulated_cluster.h"
+#include "tests/support/eventually.h"
 
 namespace muster {
 namespace {
@@ -14,12 +15,9 @@ class EmulatedClusterTest : public testing::ClusterTest {
  protected:
   // Asks Slurm until it says so.
   static bool eventually(const std::vector<std::string>& words, const std::string& wanted) {
-    const Deadline deadline = Deadline::after(std::chrono::seconds(120));
-    while (cluster().on_controller(words).out.find(wanted) == std::string::npos) {
-      if (deadline.expired()) return false;
-      ::usleep(200000);
-    }
-    return true;
+    return testing::eventually(
+        [&] { return cluster().on_controller(words).out.find(wanted) != std::string::npos; },
+        std::chrono::seconds(120), std::chrono::milliseconds(200));
   }
   static std::vector<std::string> state_of(const std::string& node) {
     return {"sinfo", "-h", "-n", node, "-o", "%T"};

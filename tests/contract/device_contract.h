@@ -27,7 +27,7 @@ struct Implementation {
 };
 
 inline std::unique_ptr<Device> make_cpu(int threads, bool reorder) {
-  auto device = make_cpu_device({.threads = threads, .library_weight_layout = reorder});
+  auto device = make_cpu_device({.threads = threads, .native_weight_layout = reorder});
   EXPECT_TRUE(device) << device.error().message;
   return device ? std::move(*device) : nullptr;
 }

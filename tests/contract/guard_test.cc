@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "launcher/process_tree.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temporary_directory.h"
 
 namespace muster {
@@ -51,21 +52,17 @@ class GuardTest : public ::testing::Test {
   }
   // The pid that the script wrote into a file of that name, once it is there.
   pid_t pid_from(const std::string& file) const {
-    const Deadline deadline = Deadline::after(seconds(20));
-    while (!deadline.expired()) {
+    pid_t pid = -1;
+    EXPECT_TRUE(testing::eventually([&] {
       std::ifstream in(directory_.path() / file);
-      pid_t pid = 0;
-      if (in >> pid && in.get() == '\n') return pid;
-      ::poll(nullptr, 0, 5);
-    }
-    ADD_FAILURE() << file << " was not written";
-    return -1;
+      return in >> pid && in.get() == '\n';
+    })) << file
+        << " was not written";
+    return pid;
   }
   static bool alive(pid_t pid) { return ::kill(pid, 0) == 0; }
   static bool gone_soon(pid_t pid) {
-    const Deadline deadline = Deadline::after(seconds(40));
-    while (alive(pid) && !deadline.expired()) ::poll(nullptr, 0, 5);
-    return !alive(pid);
+    return testing::eventually([&] { return !alive(pid); });
   }
 
   testing::TemporaryDirectory directory_;
@@ -89,7 +86,7 @@ TEST_F(GuardTest, ReportsTheSignalExactly) {
 }
 
 TEST_F(GuardTest, PassesSignalsOn) {
-  auto guarded = guard("trap 'exit 85' USR1; echo $$ > $DIR/pid; while :; do sleep 0.05; done");
+  auto guarded = guard("trap 'exit 85' USR1; echo $$ > $DIR/pid; while :; do sleep 600 & wait; done");
   ASSERT_TRUE(guarded);
   pid_from("pid");
   ASSERT_TRUE(guarded->signal_command(SIGUSR1));
@@ -113,7 +110,7 @@ TEST_F(GuardTest, ADaemonThatTheCommandWaitsForIsEnded) {
 
 TEST_F(GuardTest, NothingIsLeftAfterAKillThatEverybodyIgnores) {
   auto guarded = guard(std::string(kDaemonize) +
-                       "trap '' TERM INT HUP USR1; echo $$ > $DIR/pid; while :; do sleep 0.05; done");
+                       "trap '' TERM INT HUP USR1; echo $$ > $DIR/pid; while :; do sleep 600 & wait; done");
   ASSERT_TRUE(guarded);
   const pid_t daemon = pid_from("daemon");
   const pid_t command = pid_from("pid");
@@ -146,8 +143,8 @@ TEST_F(GuardTest, NothingIsLeftWhenTheGuardIsKilled) {
 TEST_F(GuardTest, NothingIsLeftWhenTheOwnerIsKilled) {
   const pid_t owner = ::fork();
   if (owner == 0) {
-    auto guarded =
-        guard(std::string(kDaemonize) + "trap '' TERM; echo $$ > $DIR/pid; while :; do sleep 0.05; done");
+    auto guarded = guard(std::string(kDaemonize) +
+                         "trap '' TERM; echo $$ > $DIR/pid; while :; do sleep 600 & wait; done");
     for (;;) ::pause();
   }
   const pid_t daemon = pid_from("daemon");

@@ -8,6 +8,7 @@
 #include "common/run_contract.h"
 #include "launcher/lease.h"
 #include "launcher/run_index.h"
+#include "tests/support/eventually.h"
 #include "tests/support/forked_process.h"
 #include "tests/support/run_fixture.h"
 #include "tests/support/subprocess.h"
@@ -146,13 +147,10 @@ TEST_F(RunCommandsTest, LogsFollowARunToItsEnd) {
     return 127;
   });
   const auto wait_for = [&](const std::string& text) {
-    const Deadline deadline = Deadline::after(std::chrono::seconds(30));
-    while (!deadline.expired()) {
+    return testing::eventually([&] {
       const auto so_far = read_text_file(shown);
-      if (so_far && so_far->find(text) != std::string::npos) return true;
-      ::usleep(2000);
-    }
-    return false;
+      return so_far && so_far->find(text) != std::string::npos;
+    });
   };
   append(run.logs(1) / "rank-0.log", "one\n");
   ASSERT_TRUE(wait_for("[0] one\n"));

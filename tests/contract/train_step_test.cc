@@ -228,11 +228,22 @@ TEST(Prefetch, AFailedLoaderIsNamedOnAllRanks) {
 
 TEST(Prefetch, ALoaderThatIsLateButInTimeIsNoError) {
   const Tensors usual = trained(run_on(2, demanding_options()));
-  TrainingRun run = disturbed_run(3, 0, [] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    return Status();
-  });
+  // Rank 0 has two of the eight shards, rank 1 three. What rank 0 fetches for step 10 comes only once rank 1
+  // fetches for step 12, two steps ahead: so when rank 1 is in step 10 already.
+  constexpr int kOfStep10 = 20;
+  constexpr int kOfStep12 = 36;
+  const auto gate = std::make_shared<Gate>();
+  TrainingRun run = run_on(3, demanding_options());
+  run.options.prefetch = 2;
   run.options.data_timeout = std::chrono::minutes(1);
+  run.decorate_data = [=](int rank, std::shared_ptr<const data::Dataset> data) {
+    const auto late = [=](int fetch) {
+      if (rank == 0 && fetch == kOfStep10) gate->wait();
+      if (rank == 1 && fetch == kOfStep12) gate->open();
+      return Status();
+    };
+    return std::shared_ptr<const data::Dataset>(std::make_shared<DisturbedDataset>(std::move(data), late));
+  };
   EXPECT_EQ(trained(run), usual);
 }
 

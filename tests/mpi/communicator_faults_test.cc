@@ -9,11 +9,11 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/file_ops.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temporary_directory.h"
 
 namespace muster {
@@ -59,7 +59,14 @@ class RankGroup {
   }
 
   bool wait_until_running() {
-    return all_within(kGenerous, [this](int rank) { return pid_of(rank) > 0; });
+    return testing::eventually(
+        [this] {
+          for (int rank = 0; rank < size_; ++rank) {
+            if (pid_of(rank) <= 0) return false;
+          }
+          return true;
+        },
+        kGenerous);
   }
   void send(int rank, int signal) { ASSERT_EQ(kill(pid_of(rank), signal), 0); }
   void send_all(int signal) {
@@ -67,8 +74,7 @@ class RankGroup {
   }
   // "ok", or the error code and message; empty if there is none in time.
   std::string result_of(int rank, milliseconds timeout = kGenerous) {
-    const Deadline deadline = Deadline::after(timeout);
-    while (!has_result(rank) && !deadline.expired()) std::this_thread::sleep_for(milliseconds(5));
+    testing::eventually([&] { return has_result(rank); }, timeout);
     return read_text_file(path(rank, "result")).value_or("");
   }
 
@@ -81,27 +87,11 @@ class RankGroup {
     const auto text = read_text_file(path(rank, "pid"));
     return text ? std::stoi(*text) : 0;
   }
-  template <class Condition>
-  bool all_within(milliseconds timeout, Condition condition) {
-    const Deadline deadline = Deadline::after(timeout);
-    for (int rank = 0; rank < size_; ++rank) {
-      while (!condition(rank)) {
-        if (deadline.expired()) return false;
-        std::this_thread::sleep_for(milliseconds(5));
-      }
-    }
-    return true;
-  }
   bool exit_within(milliseconds timeout) {
-    const Deadline deadline = Deadline::after(timeout);
-    while (!deadline.expired()) {
-      if (waitpid(mpirun_, nullptr, WNOHANG) == mpirun_) {
-        mpirun_ = -1;
-        return true;
-      }
-      std::this_thread::sleep_for(milliseconds(5));
-    }
-    return false;
+    if (!testing::eventually([&] { return waitpid(mpirun_, nullptr, WNOHANG) == mpirun_; }, timeout))
+      return false;
+    mpirun_ = -1;
+    return true;
   }
 
   testing::TemporaryDirectory directory_;
@@ -159,7 +149,7 @@ TEST_F(Faults, APauseOfAllRanksIsNobodysDeath) {
   RankGroup group("endless", 3);
   ASSERT_TRUE(group.wait_until_running());
   group.send_all(SIGSTOP);
-  std::this_thread::sleep_for(2 * kPeerTimeout);
+  EXPECT_EQ(group.result_of(0, 2 * kPeerTimeout), "");
   group.send_all(SIGCONT);
   EXPECT_EQ(group.result_of(0, kPeerTimeout), "");  // still running
   EXPECT_EQ(group.result_of(1, milliseconds(0)), "");

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -11,6 +10,7 @@
 #include "launcher/event_server.h"
 #include "launcher/process_identity.h"
 #include "launcher/rank_environment.h"
+#include "tests/support/eventually.h"
 #include "tests/support/forked_process.h"
 #include "tests/support/subprocess.h"
 #include "tests/support/temporary_directory.h"
@@ -19,6 +19,7 @@ namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::eventually;
 using testing::ForkedProcess;
 using ::testing::HasSubstr;
 using testing::ProgramOptions;
@@ -36,15 +37,6 @@ Words operator+(Words first, const Words& second) {
 Words mpirun(int ranks) {
   return {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
           "-np",    std::to_string(ranks)};
-}
-
-bool wait_until(const std::function<bool()>& condition) {
-  const Deadline deadline = Deadline::after(std::chrono::seconds(60));
-  while (!condition()) {
-    if (deadline.expired()) return false;
-    ::usleep(5000);
-  }
-  return true;
 }
 
 class ExecTest : public ::testing::Test {
@@ -176,9 +168,11 @@ TEST_F(ExecTest, SilentSingletonsAreImpossible) {
 
 TEST_F(ExecTest, MpirunsAtTheSameTimeNeverShareAPort) {
   constexpr int kRuns = 4;
-  const std::string wait_for_all = "echo $MASTER_PORT > " + path("port-").string() +
-                                   "$RUN-$RANK; until test -e " + path("go").string() +
-                                   "; do sleep 0.05; done";
+  // All ranks stay until the last writer of a pipe closes it.
+  ASSERT_EQ(::mkfifo(path("stay").c_str(), 0600), 0);
+  UniqueFd stay(::open(path("stay").c_str(), O_RDWR | O_CLOEXEC));
+  const std::string wait_for_all = "exec 3< " + path("stay").string() + "; echo $MASTER_PORT > " +
+                                   path("port-").string() + "$RUN-$RANK; read -r line <&3; exit 0";
   std::vector<ForkedProcess> runs;
   for (int run = 0; run < kRuns; ++run) {
     runs.emplace_back([&] {
@@ -194,12 +188,12 @@ TEST_F(ExecTest, MpirunsAtTheSameTimeNeverShareAPort) {
   };
   std::set<std::string> ports;
   for (int run = 0; run < kRuns; ++run) {
-    ASSERT_TRUE(wait_until([&] { return !port(run, 0).empty() && !port(run, 1).empty(); }));
+    ASSERT_TRUE(eventually([&] { return !port(run, 0).empty() && !port(run, 1).empty(); }));
     EXPECT_EQ(port(run, 0), port(run, 1));
     ports.insert(port(run, 0));
   }
   EXPECT_EQ(ports.size(), static_cast<std::size_t>(kRuns));
-  std::ofstream(path("go")) << "";
+  stay.reset();
   for (ForkedProcess& run : runs) EXPECT_EQ(run.wait(), 0);
 }
 
@@ -313,11 +307,11 @@ TEST_F(ExecTest, UnderMusterNoRankOutlivesMpirun) {
     std::ifstream(path("pid-" + std::to_string(rank))) >> pid;
     return pid;
   };
-  for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(wait_until([&] { return pid_of(rank) > 0; }));
+  for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(eventually([&] { return pid_of(rank) > 0; }));
   run.send(SIGKILL);
   run.wait();
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_TRUE(wait_until([&] { return !process_start_ticks(pid_of(rank)); })) << "rank " << rank;
+    EXPECT_TRUE(eventually([&] { return !process_start_ticks(pid_of(rank)); })) << "rank " << rank;
   }
 }
 
@@ -348,7 +342,7 @@ class ExecEventsTest : public ExecTest {
   // Serves until `process` ends; its status, and what it told.
   int serve(ForkedProcess& process) {
     siginfo_t info{};
-    const bool ended = wait_until([&] {
+    const bool ended = eventually([&] {
       server_->service([&](const EventServer::RankEvent& event) { events_.push_back(event); });
       return ::waitid(P_PID, static_cast<id_t>(process.pid()), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
              info.si_pid != 0;

@@ -11,11 +11,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "common/file_ops.h"
 #include "common/run_contract.h"
+#include "tests/support/eventually.h"
 #include "trainer/comm/mpi_communicator.h"
 
 namespace muster {
@@ -66,9 +66,10 @@ Status run(const Arguments& arguments, std::unique_ptr<MpiSession>& session, int
   MUSTER_ASSIGN(auto communicator, comm::make_mpi_communicator(*session, options));
   MUSTER_TRY(run_scenario(arguments, *communicator));
   if (rank == 0) {  // the others are gone by then, and that is no fault
-    std::this_thread::sleep_for(2 * arguments.peer_timeout);
-    if (const auto blamed = communicator->fault_rank())
-      return fail(ErrorCode::kPeerLost, "rank {} left in good order and was blamed", *blamed);
+    if (testing::eventually([&] { return communicator->fault_rank().has_value(); },
+                            2 * arguments.peer_timeout))
+      return fail(ErrorCode::kPeerLost, "rank {} left in good order and was blamed",
+                  *communicator->fault_rank());
   }
   return {};
 }

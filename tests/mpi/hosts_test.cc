@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "common/file_ops.h"
 #include "common/journal.h"
 #include "common/run_contract.h"
+#include "tests/support/eventually.h"
 #include "tests/support/netns_hosts.h"
 #include "tests/support/subprocess.h"
 
@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::ElementsAre;
+using testing::eventually;
 using testing::ForkedProcess;
 using ::testing::HasSubstr;
 using testing::NetnsHosts;
@@ -31,15 +32,6 @@ using Words = std::vector<std::string>;
 Words operator+(Words left, const Words& right) {
   left.insert(left.end(), right.begin(), right.end());
   return left;
-}
-
-bool wait_until(const std::function<bool()>& condition, int seconds = 90) {
-  const Deadline deadline = Deadline::after(std::chrono::seconds(seconds));
-  while (!condition()) {
-    if (deadline.expired()) return false;
-    ::usleep(20000);
-  }
-  return true;
 }
 
 class HostsTest : public ::testing::Test {
@@ -177,7 +169,7 @@ TEST_F(HostsTest, ALostHostIsNoticedAndNothingIsLeftOnTheOthers) {
     return 127;
   });
   for (int rank = 0; rank < 5; ++rank) {
-    ASSERT_TRUE(wait_until([&] { return !told_by(rank).is_null(); })) << "rank " << rank;
+    ASSERT_TRUE(eventually([&] { return !told_by(rank).is_null(); })) << "rank " << rank;
   }
   hosts_->kill_host(2);
   const auto first_verdict = [&]() -> json {
@@ -186,18 +178,18 @@ TEST_F(HostsTest, ALostHostIsNoticedAndNothingIsLeftOnTheOthers) {
     }
     return {};
   };
-  ASSERT_TRUE(wait_until([&] { return !first_verdict().is_null(); }));
+  ASSERT_TRUE(eventually([&] { return !first_verdict().is_null(); }));
   EXPECT_EQ(first_verdict().at("cause"), "node_failure") << first_verdict();
   run.send(SIGTERM);
   // A second signal kills; one right after the first is taken for its echo, so it is repeated until it
   // counts.
   int status = 0;
-  EXPECT_TRUE(wait_until([&] {
+  EXPECT_TRUE(eventually([&] {
     run.send(SIGTERM);
     return run.wait_if_ended(status);
   }));
   for (const int host : {1, 3}) {
-    EXPECT_TRUE(wait_until([&] { return hosts_->processes_of(host).empty(); }))
+    EXPECT_TRUE(eventually([&] { return hosts_->processes_of(host).empty(); }))
         << "host " << host << ": " << hosts_->describe_processes_of(host);
   }
 }

@@ -1,7 +1,6 @@
 #include "tests/mpi/muster_run.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "common/journal.h"
 #include "common/json_fields.h"
 #include "launcher/process_tree.h"
+#include "tests/support/eventually.h"
 
 namespace muster::testing {
 namespace {
@@ -37,15 +37,6 @@ std::string read(const fs::path& path) {
 }
 
 }  // namespace
-
-bool eventually(const std::function<bool()>& holds, std::chrono::milliseconds timeout) {
-  const Deadline deadline = Deadline::after(timeout);
-  while (!holds()) {
-    if (deadline.expired()) return false;
-    ::poll(nullptr, 0, 20);
-  }
-  return true;
-}
 
 TaskFolder::TaskFolder(const std::string& python, const std::string& more) {
   write("program.py", python);

@@ -4,9 +4,7 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,10 +14,6 @@
 #include "tests/support/temporary_directory.h"
 
 namespace muster::testing {
-
-// Polls until it holds; false at the deadline.
-bool eventually(const std::function<bool()>& holds,
-                std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
 // One task and the commands on it.
 class TaskFolder {

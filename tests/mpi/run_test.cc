@@ -9,6 +9,7 @@
 #include "common/json_fields.h"
 #include "common/run_contract.h"
 #include "tests/mpi/muster_run.h"
+#include "tests/support/eventually.h"
 
 namespace muster::testing {
 namespace {
@@ -20,13 +21,20 @@ using ::testing::IsEmpty;
 
 // What every program begins with.
 constexpr const char* kPrologue = R"(
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys
 rank = int(os.environ["RANK"])
 attempt = int(os.environ["MUSTER_ATTEMPT"])
 def say(*words): print(*words, flush=True)
 def linger():
     say("lingering")
-    while True: time.sleep(0.05)
+    while True: signal.pause()
+def meet():
+    """Returns when the other of two ranks is here, too; a minute at most."""
+    signal.alarm(60)
+    place = os.path.join(os.environ["MUSTER_RUN_DIR"], f"meeting-{attempt}")
+    try: os.mkfifo(place)
+    except FileExistsError: pass
+    open(place, "w" if rank == 0 else "r").close()
 )";
 
 std::string program(const std::string& body) { return kPrologue + body; }
@@ -201,7 +209,7 @@ if attempt == 1:
 constexpr const char* kStopsInOrder = R"(
 def stop(number, frame):
     say("saved", number)
-    time.sleep(0.2)
+    meet()
     os._exit(85)
 signal.signal(signal.SIGUSR1, stop)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -237,7 +245,7 @@ TEST(MusterRun, AnotherStopSignalReachesTheRanks) {
   TaskFolder task(program(R"(
 def stop(number, frame):
     say("saved", number)
-    time.sleep(0.2)
+    meet()
     os._exit(85)
 signal.signal(signal.SIGUSR2, stop)
 linger()
@@ -298,8 +306,10 @@ TEST(MusterRun, AProgramThatDoesNotKnowTheSignalDiesOfIt) {
 TEST(MusterRun, DaemonsOfAProgramAreEndedWithIt) {
   TaskFolder task(program(R"(
 # In a session of its own, deaf, without parent, and holding on to the output.
-subprocess.Popen(["setsid", "bash", "-c", "trap '' TERM HUP INT; (trap '' TERM; sleep 600) & sleep 600"])
-time.sleep(0.3)
+ready, end = os.pipe()
+subprocess.Popen(["setsid", "bash", "-c", "trap '' TERM HUP INT; sleep 600 & echo >&%d; exec sleep 600" % end],
+                 pass_fds=[end])
+os.read(ready, 1)
 )"));
   EXPECT_EQ(task.run(), 0) << task.output();
   EXPECT_THAT(task.processes(), IsEmpty());

@@ -96,7 +96,7 @@ TEST(CheckpointNow, SavesAtOnceAndSaysWhere) {
 
 TEST(CheckpointNow, AProgramThatTakesNoRequestsIsAnErrorAtOnce) {
   testing::TaskFolder task(
-      "#!/usr/bin/env python3\nimport time\nprint('here', flush=True)\ntime.sleep(600)\n");
+      "#!/usr/bin/env python3\nimport signal\nprint('here', flush=True)\nsignal.pause()\n");
   task.start();
   task.rank_pid(0, 1);
   const CommandResult result = checkpoint_command("now", task.run_directory());

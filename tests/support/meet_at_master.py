@@ -3,6 +3,7 @@
 writes what it learned to OUT/rank-R.json. With STAY=1 it then goes on until it is killed."""
 import json
 import os
+import signal
 import socket
 import time
 
@@ -38,4 +39,4 @@ with open(path + ".tmp", "w", encoding="utf-8") as out:
     json.dump({"host": socket.gethostname(), "heard": sorted(heard), "environment": dict(os.environ)}, out)
 os.rename(path + ".tmp", path)
 while os.environ.get("STAY") == "1":
-    time.sleep(1)
+    signal.pause()

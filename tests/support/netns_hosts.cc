@@ -9,6 +9,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "tests/support/eventually.h"
 #include "tests/support/subprocess.h"
 
 namespace muster::testing {
@@ -121,15 +122,14 @@ std::string NetnsHosts::start_holder(const std::string& name, const std::vector<
     become(command, options);
     return 127;
   });
-  const Deadline deadline = Deadline::after(std::chrono::seconds(20));
-  while (!fs::exists(ready)) {
+  const auto ended = [&] {
     siginfo_t info{};
-    const bool ended =
-        ::waitid(P_PID, static_cast<id_t>(holders_.back().pid()), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        info.si_pid != 0;
-    if (ended || deadline.expired()) return "cannot make the namespaces of " + name;
-    ::usleep(2000);
-  }
+    return ::waitid(P_PID, static_cast<id_t>(holders_.back().pid()), &info, WEXITED | WNOHANG | WNOWAIT) ==
+               0 &&
+           info.si_pid != 0;
+  };
+  eventually([&] { return fs::exists(ready) || ended(); }, std::chrono::seconds(20));
+  if (!fs::exists(ready)) return "cannot make the namespaces of " + name;
   const pid_t holder = forks ? only_child_of(holders_.back().pid()) : holders_.back().pid();
   std::ofstream(shared_ / (name + ".pid")) << holder << "\n";
   return holder > 0 ? "" : "cannot find the process of " + name;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,14 +17,12 @@
 #include "common/run_contract.h"
 #include "launcher/process_tree.h"
 #include "tests/support/command.h"
+#include "tests/support/eventually.h"
 
 namespace muster::testing {
 namespace {
 
 using nlohmann::json;
-
-// Between two looks at a file or process that another process changes: there is no event to wait for.
-void pause_briefly() { ::poll(nullptr, 0, 1); }
 
 // Without reaping it.
 bool has_ended(pid_t pid) {
@@ -82,12 +79,8 @@ void RunUnderTest::start(std::vector<std::string> arguments) {
 }
 
 int RunUnderTest::wait(std::chrono::seconds timeout) {
-  const Deadline deadline = Deadline::after(timeout);
   int status = 0;
-  while (::waitpid(pid_, &status, WNOHANG) == 0) {
-    if (deadline.expired()) return -1;
-    pause_briefly();
-  }
+  if (!eventually([&] { return ::waitpid(pid_, &status, WNOHANG) != 0; }, timeout)) return -1;
   pid_ = -1;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -119,15 +112,17 @@ const std::vector<json>& RunUnderTest::events() {
 }
 
 bool RunUnderTest::wait_for(const std::function<bool(const json&)>& predicate, std::chrono::seconds timeout) {
-  const Deadline deadline = Deadline::after(timeout);
-  for (std::size_t seen = 0;;) {
-    const std::vector<json>& all = events();
-    for (; seen < all.size(); ++seen) {
-      if (predicate(all[seen])) return true;
+  std::size_t seen = 0;
+  bool found = false;
+  const auto found_or_ended = [&] {
+    const bool ended = pid_ > 0 && has_ended(pid_);  // looked at first: then all that it wrote is there
+    for (const std::vector<json>& all = events(); seen < all.size() && !found; ++seen) {
+      found = predicate(all[seen]);
     }
-    if (deadline.expired() || (pid_ > 0 && has_ended(pid_) && events().size() == seen)) return false;
-    pause_briefly();
-  }
+    return found || ended;
+  };
+  eventually(found_or_ended, timeout, std::chrono::milliseconds(1));
+  return found;
 }
 
 std::string RunUnderTest::hash() const {

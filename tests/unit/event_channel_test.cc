@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <condition_variable>
 #include <cstdlib>
 #include <thread>
 
@@ -63,23 +64,17 @@ class EventChannelTest : public ::testing::Test {
       ::poll(&entry, 1, 5);
       const std::lock_guard lock(mutex_);
       if (stop_) return;
+      served_.notify_all();
       if (paused_) continue;
       server_->service([this](const EventServer::RankEvent& event) { events_.push_back(event); });
     }
   }
   int server_fd() const { return server_->fd(); }
 
-  // Polls until it holds or the deadline passes.
+  // Looks whenever the server had its turn.
   bool eventually(const std::function<bool()>& holds) {
-    const Deadline deadline = soon();
-    while (!deadline.expired()) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (holds()) return true;
-      }
-      ::poll(nullptr, 0, 2);
-    }
-    return false;
+    std::unique_lock lock(mutex_);
+    return served_.wait_for(lock, soon().remaining(), holds);
   }
   int count(const std::string& kind) const {
     int found = 0;
@@ -112,12 +107,11 @@ class EventChannelTest : public ::testing::Test {
   static bool closed(const UniqueFd& fd) {
     const Deadline deadline = soon();
     char byte = 0;
-    while (!deadline.expired()) {
-      const ssize_t got = ::recv(fd.get(), &byte, 1, MSG_DONTWAIT);
-      if (got == 0 || (got < 0 && errno != EAGAIN)) return true;
-      if (got < 0) ::poll(nullptr, 0, 2);
+    for (;;) {
+      pollfd entry{fd.get(), POLLIN, 0};
+      if (::poll(&entry, 1, static_cast<int>(deadline.remaining().count())) <= 0) return false;
+      if (::recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0) return true;
     }
-    return false;
   }
   static void send(const UniqueFd& fd, const std::string& text) {
     std::size_t sent = 0;
@@ -131,6 +125,7 @@ class EventChannelTest : public ::testing::Test {
   milliseconds hello_timeout_{10000};
   std::unique_ptr<EventServer> server_;
   std::mutex mutex_;
+  std::condition_variable served_;  // the server had its turn
   std::vector<EventServer::RankEvent> events_;
   bool stop_ = false;
   bool paused_ = false;

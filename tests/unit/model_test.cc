@@ -81,7 +81,7 @@ struct Instance {
 };
 
 std::unique_ptr<device::Device> cpu(int threads = 1, bool reorder = false) {
-  return *device::make_cpu_device({.threads = threads, .library_weight_layout = reorder});
+  return *device::make_cpu_device({.threads = threads, .native_weight_layout = reorder});
 }
 
 ModelConfig lenet(double dropout = 0.2, nn::SampleShape input = {8, 8}) {

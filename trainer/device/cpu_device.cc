@@ -228,7 +228,7 @@ Result<std::unique_ptr<Device>> make_cpu_device(const CpuOptions& options) {
   if (options.threads < 1) {
     return fail(ErrorCode::kInvalidArgument, "threads is {}; it must be at least 1", options.threads);
   }
-  const auto layout = options.library_weight_layout ? WeightLayout::kLibrary : WeightLayout::kByIsa;
+  const auto layout = options.native_weight_layout ? WeightLayout::kLibrary : WeightLayout::kByIsa;
   MUSTER_ASSIGN(auto engine, DnnlEngine::create(options.threads));
   return std::make_unique<CpuDevice>(std::move(engine), layout);
 }

@@ -12,7 +12,7 @@ namespace muster::device {
 struct CpuOptions {
   int threads = 1;  // of matrix products and convolutions
   // Lets oneDNN choose the layout in which it reads weights, as it does by default with AVX-512 only.
-  bool library_weight_layout = false;
+  bool native_weight_layout = false;
 };
 
 Result<std::unique_ptr<Device>> make_cpu_device(const CpuOptions& options);
