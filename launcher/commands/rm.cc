@@ -38,8 +38,10 @@ Result<bool> is_there(const RunDirectory& run) {
 
 int rm(const Arguments& arguments) {
   boost::program_options::options_description options("Options");
-  options.add_options()("force",
-                        "even while another muster holds the run: it and its processes are ended first");
+  options.add_options()(
+      "force",
+      "even while another muster holds the run: one of this machine is ended first, one elsewhere ends "
+      "its processes when it notices");
   const ParsedLine line = parse_command_line(
       {fmt::format(
            "usage: muster rm RUN [--force]\n\nRemoves a run: its directory with checkpoints and logs, "

@@ -1,9 +1,9 @@
 // 2-D convolution through oneDNN, on channels-last images. Used by the cpu device only.
 //
-// oneDNN computes as fast on channels-last images as on its own blocked ones, for any number of channels and
-// on every instruction set; so images keep one layout between layers, and nothing is reordered on the way.
-// Weights are read from reordered copies (DnnlWeights); their gradients come out row-major. Primitives are
-// made once for each shape and kept.
+// oneDNN computes about as fast on channels-last images as on its own blocked ones, and has a fast
+// implementation for every shape that was tried (docs/decisions/0006 has the measurements); so images keep
+// one layout between layers, and nothing is reordered on the way. Weights are read from reordered copies
+// (DnnlWeights); their gradients come out row-major. Primitives are made once for each shape and kept.
 #pragma once
 
 #include <array>
