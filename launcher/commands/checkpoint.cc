@@ -206,7 +206,7 @@ void print_verified(const Verified& verified) {
   } else if (verified.problems.empty()) {
     fmt::print("{}: ok\n", name);
   }
-  for (const Problem& problem : verified.problems) fmt::print("{}: {}\n", name, to_text(problem));
+  for (const Problem& problem : verified.problems) fmt::print("{}: {}\n", name, to_full_text(problem));
 }
 
 json to_json(const Verified& verified) {
