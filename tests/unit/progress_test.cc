@@ -69,6 +69,29 @@ TEST(ProgressLine, OfAProgramWithoutEventsIsItsLastLine) {
   EXPECT_EQ(progress.line(165, 200), "running 1:05 · rank 0: loading [2J data");
 }
 
+// While the first step took its time, the line showed an event as JSON.
+TEST(ProgressLine, OfATrainerBeforeItsFirstStepSaysWhereItBegins) {
+  Progress progress;
+  progress.begin_attempt(1, 0);
+  progress.add_output("loading libraries");
+  EXPECT_EQ(progress.line(2, 200), "running 0:02 · rank 0: loading libraries");
+  progress.add({{"event", "configuration"}, {"total_steps", 240}}, 3);
+  EXPECT_EQ(progress.line(4, 200), "running 0:04 · step 0/240 (0 %), none reported yet");
+  progress.add({{"event", "resumed"}, {"step", 60}, {"checkpoint", "/c/step-60"}}, 4);
+  EXPECT_EQ(progress.line(5, 200), "running 0:05 · step 60/240 (25 %), none reported yet");
+  progress.add(step_event(70), 6);
+  EXPECT_EQ(progress.line(6, 60), "epoch 2 · step 70/100 (70 %) · loss 0.5000 · 1234 samples/s");
+}
+
+TEST(EventLine, IsAnObjectWithAnEvent) {
+  EXPECT_TRUE(is_event_line(R"({"event":"resumed","step":60})"));
+  EXPECT_TRUE(is_event_line(R"({"configuration":{"seed":1},"event":"configuration"})"));
+  for (const char* line : {"", "{", "muster-train: rank 0: no", R"({"event":7})", R"({"loss":0.5})",
+                           R"(["event"])", R"({"event":"resumed")", R"(step {"event":"x"})"}) {
+    EXPECT_FALSE(is_event_line(line)) << line;
+  }
+}
+
 TEST(ProgressLine, IsCutBetweenCharacters) {
   Progress progress;
   progress.begin_attempt(1, 0);
