@@ -144,6 +144,21 @@ std::string Progress::line(double now_s, std::size_t columns) const {
   return cut(fmt::format("{}", fmt::join(parts, " · ")), columns);
 }
 
+// What is kept of a run that was asked to stop, and how it goes on.
+std::string stop_text(const RunOutcome& outcome) {
+  const RunHistory& history = outcome.history;
+  const bool in_order = outcome.exit_code == contract::kMusterStopped;
+  const bool saved = history.stop_step && history.committed_step >= *history.stop_step;
+  std::string text = in_order ? "stopped as asked" : outcome.state;
+  if (!in_order || !saved) text += fmt::format(" ({})", printable(outcome.explanation));
+  if (saved) {
+    text += fmt::format("; saved at step {}", history.committed_step);
+  } else if (history.committed_step >= 0) {
+    text += fmt::format("; the last checkpoint is of step {}", history.committed_step);
+  }
+  return text + fmt::format("; continue with: {}\n", printable(outcome.command));
+}
+
 std::string format_outcome(const RunOutcome& outcome) {
   const RunHistory& history = outcome.history;
   Table table;
@@ -157,11 +172,12 @@ std::string format_outcome(const RunOutcome& outcome) {
   table.add("logs", outcome.logs);
   std::string text = fmt::format("muster: {}\n", outcome.state) + table.text();
   if (outcome.state == "done") return text;
-  text += fmt::format("\nwhy: {}\n", printable(outcome.explanation));
+  const bool in_order = outcome.exit_code == contract::kMusterStopped;
+  const bool was_asked = in_order || outcome.exit_code == contract::kMusterKilled;
+  text += was_asked && outcome.state != "failed" ? "\n" + stop_text(outcome)
+                                                 : fmt::format("\nwhy: {}\n", printable(outcome.explanation));
   // After an orderly stop the last lines are mpirun's complaints about it, which would only mislead.
-  if (outcome.exit_code == contract::kMusterStopped) {
-    text += "the same command goes on\n";
-  } else if (!outcome.failed_output.empty()) {
+  if (!in_order && !outcome.failed_output.empty()) {
     text +=
         fmt::format("last lines of {} ({}):\n",
                     outcome.failed_rank < 0 ? "the launcher" : fmt::format("rank {}", outcome.failed_rank),

@@ -57,6 +57,7 @@ struct RunOutcome {
   int exit_code = 0;
   RunHistory history;
   std::string explanation;  // of the verdict
+  std::string command;      // that goes on with the run
   std::string journal;
   std::string logs;      // the last attempt's directory
   int failed_rank = -1;  // -1: none, or the launcher

@@ -144,15 +144,63 @@ TEST(Outcome, OfAFailedRunSaysWhyAndWhere) {
                                                  "  | Traceback\n  | ValueError \nexit code: 3\n"));
 }
 
-TEST(Outcome, OfAnOrderlyStopBlamesNobody) {
+RunOutcome stopped_outcome() {
   RunOutcome outcome;
   outcome.state = "stopped";
   outcome.exit_code = contract::kMusterStopped;
   outcome.explanation = "rank 0 left with 85: it saved its state and asks to be started again";
+  outcome.command = "muster run 'my task.yaml'";
   outcome.failed_output = {"mpirun detected that one or more processes exited with non-zero status"};
+  return outcome;
+}
+
+TEST(Outcome, OfAnOrderlyStopNamesTheSaveAndBlamesNobody) {
+  RunOutcome outcome = stopped_outcome();
+  outcome.history = read_history({{{"event", "attempt_started"}, {"attempt", 1}},
+                                  {{"event", "checkpoint"}, {"step", 20}, {"path", "/c/20"}},
+                                  {{"event", "stop_seen"}, {"step", 27}},
+                                  {{"event", "checkpoint"}, {"step", 27}, {"path", "/c/27"}}});
   EXPECT_THAT(format_outcome(outcome),
-              EndsWith("\nwhy: rank 0 left with 85: it saved its state and asks to be started again\n"
-                       "the same command goes on\nexit code: 85\n"));
+              EndsWith("\n\nstopped as asked; saved at step 27; continue with: muster run 'my task.yaml'\n"
+                       "exit code: 85\n"));
+}
+
+// A step that had been saved already is not saved again.
+TEST(Outcome, OfAStopRightAfterASaveNamesThat) {
+  RunOutcome outcome = stopped_outcome();
+  outcome.history = read_history({{{"event", "attempt_started"}, {"attempt", 1}},
+                                  {{"event", "checkpoint"}, {"step", 20}, {"path", "/c/20"}},
+                                  {{"event", "stop_seen"}, {"step", 20}}});
+  EXPECT_THAT(format_outcome(outcome), HasSubstr("stopped as asked; saved at step 20; continue with: "));
+}
+
+TEST(Outcome, OfAStopWithoutASavePromisesNone) {
+  RunOutcome outcome = stopped_outcome();
+  EXPECT_THAT(format_outcome(outcome),
+              HasSubstr("\nstopped as asked (rank 0 left with 85: it saved its state and asks to be started "
+                        "again); continue with: muster run 'my task.yaml'\nexit code: 85\n"));
+  // An earlier attempt's stop says nothing of this one.
+  outcome.history = read_history({{{"event", "attempt_started"}, {"attempt", 1}},
+                                  {{"event", "stop_seen"}, {"step", 20}},
+                                  {{"event", "checkpoint"}, {"step", 20}, {"path", "/c/20"}},
+                                  {{"event", "attempt_started"}, {"attempt", 2}}});
+  outcome.explanation = "asked to stop when 1 of 2 ranks had started: there was nothing to save";
+  EXPECT_THAT(
+      format_outcome(outcome),
+      HasSubstr("\nstopped as asked (asked to stop when 1 of 2 ranks had started: there was nothing to "
+                "save); the last checkpoint is of step 20; continue with: "));
+}
+
+TEST(Outcome, OfAKilledRunSaysWhereItGoesOn) {
+  RunOutcome outcome = stopped_outcome();
+  outcome.state = "killed";
+  outcome.exit_code = contract::kMusterKilled;
+  outcome.explanation = "killed by the user's second stop signal";
+  outcome.history.committed_step = 20;
+  EXPECT_THAT(
+      format_outcome(outcome),
+      HasSubstr("\nkilled (killed by the user's second stop signal); the last checkpoint is of step 20; "
+                "continue with: muster run 'my task.yaml'\n"));
 }
 
 // What a terminal of `columns` columns gets when `write` runs with it as standard output and error.
