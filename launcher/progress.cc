@@ -176,8 +176,10 @@ std::string format_outcome(const RunOutcome& outcome) {
   const bool was_asked = in_order || outcome.exit_code == contract::kMusterKilled;
   text += was_asked && outcome.state != "failed" ? "\n" + stop_text(outcome)
                                                  : fmt::format("\nwhy: {}\n", printable(outcome.explanation));
-  // After an orderly stop the last lines are mpirun's complaints about it, which would only mislead.
-  if (!in_order && !outcome.failed_output.empty()) {
+  // An mpirun that muster ends complains, or even crashes, which would only mislead.
+  const bool ended_by_muster = was_asked || outcome.exit_code == contract::kMusterLeaseHeld;
+  const bool misleads = in_order || (ended_by_muster && outcome.failed_rank < 0);
+  if (!misleads && !outcome.failed_output.empty()) {
     text +=
         fmt::format("last lines of {} ({}):\n",
                     outcome.failed_rank < 0 ? "the launcher" : fmt::format("rank {}", outcome.failed_rank),

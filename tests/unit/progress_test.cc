@@ -203,6 +203,30 @@ TEST(Outcome, OfAKilledRunSaysWhereItGoesOn) {
                 "continue with: muster run 'my task.yaml'\n"));
 }
 
+// Killed in the middle of its own end, mpirun crashes; `muster rm --force` once left its stack trace on the
+// terminal of the run.
+TEST(Outcome, OfARunThatMusterEndedDoesNotQuoteMpirun) {
+  RunOutcome outcome = stopped_outcome();
+  outcome.failed_output = {"mpirun: abort is already in progress", "*** Process received signal ***"};
+  outcome.failed_log = "/r/logs/attempt-1/launcher.log";
+  for (const auto& [state, exit_code] : {std::pair<const char*, int>{"stopped", contract::kMusterStopped},
+                                         {"stopped", contract::kMusterKilled},
+                                         {"killed", contract::kMusterKilled},
+                                         {"lost", contract::kMusterLeaseHeld}}) {
+    outcome.state = state;
+    outcome.exit_code = exit_code;
+    EXPECT_THAT(format_outcome(outcome), Not(HasSubstr("launcher"))) << state << " " << exit_code;
+  }
+  outcome.state = "failed";
+  outcome.exit_code = contract::kMusterUnavailable;
+  EXPECT_THAT(format_outcome(outcome), HasSubstr("last lines of the launcher"));
+  // What a rank said when it was killed may matter.
+  outcome.state = "stopped";
+  outcome.exit_code = contract::kMusterKilled;
+  outcome.failed_rank = 1;
+  EXPECT_THAT(format_outcome(outcome), HasSubstr("last lines of rank 1"));
+}
+
 // What a terminal of `columns` columns gets when `write` runs with it as standard output and error.
 template <class Write>
 std::string on_a_terminal(unsigned short columns, const Write& write) {
