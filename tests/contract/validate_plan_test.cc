@@ -105,6 +105,48 @@ TEST_F(ValidatePlan, ExitCodesTellWhatWentWrong) {
   EXPECT_THAT(refused.err, StartsWith("muster: image.yaml:3:1: image: found '/x.sqsh'"));
 }
 
+// What an unset variable of a script leaves: `--hostfile "$HOSTS"` once ran the task on this machine instead.
+TEST_F(ValidatePlan, WhatIsEmptyIsRefusedByName) {
+  write("good.yaml", kGood);
+  const std::string runs =
+      "muster: RUN: found an empty argument; allowed: a run id, a unique beginning of one past the task's "
+      "name, "
+      "a task's name (its newest run) or a run directory\n";
+  const std::string files = "muster: FILE: found an empty argument; allowed: the path of a task file\n";
+  const std::string hosts =
+      "muster: --hostfile: found an empty text; allowed: hosts to run on, one `name slots=N` a line\n";
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"validate ''", files},
+      {"validate good.yaml ''", files},
+      {"plan ''", files},
+      {"run ''", files},
+      {"status ''", runs},
+      {"logs ''", runs},
+      {"rm ''", runs},
+      {"rm '' --force", runs},
+      {"checkpoint now ''", runs},
+      {"checkpoint list ''",
+       "muster: ACTION DIR: found an empty argument; allowed: list, show, verify or hash, then a checkpoint, "
+       "a "
+       "directory of checkpoints, a run directory, a run id or a task's name\n"},
+      {"plan good.yaml --hostfile ''", hosts},
+      {"run good.yaml --hostfile ''", hosts},
+      {"run good.yaml --rsh-agent ''",
+       "muster: --rsh-agent: found an empty text; allowed: program to start daemons on hosts with (instead "
+       "of "
+       "ssh)\n"},
+      {"plan good.yaml --format ''", "muster: --format: found an empty text; allowed: text or json\n"},
+      {"''", "muster: unknown command ''; `muster --help` lists them\n"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = muster(arguments);
+    EXPECT_EQ(outcome.exit_code, contract::kMusterUsage) << arguments;
+    EXPECT_EQ(outcome.err, message) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+  }
+  EXPECT_FALSE(fs::exists(state()));
+}
+
 TEST_F(ValidatePlan, HelpIsThere) {
   for (const char* command : {"validate --help", "plan --help", "plan -h"}) {
     const Outcome outcome = muster(command);
