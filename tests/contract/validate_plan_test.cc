@@ -182,7 +182,21 @@ TEST_F(ValidatePlan, RunRefusesAMissingProgramBeforeItStarts) {
   write("task.yaml", "task_name: t\nentry_point: ./nothing\n");
   const Outcome outcome = muster("run task.yaml");
   EXPECT_EQ(outcome.exit_code, contract::kMusterNotFound);
-  EXPECT_EQ(outcome.err, "muster: entry_point: no file " + (work() / "nothing").string() + "\n");
+  EXPECT_EQ(outcome.err,
+            "muster: task.yaml:2:1: entry_point: no file " + (work() / "nothing").string() + "\n");
+  EXPECT_FALSE(fs::exists(state()));
+}
+
+TEST_F(ValidatePlan, RunRefusesAMissingCheckpointToBeginWithBeforeItStarts) {
+  write("task.yaml",
+        "task_name: t\nentry_point: muster-train\ndata_path: /\ntrainer:\n  epochs: 1\n"
+        "  init_from: /nowhere\n");
+  const Outcome outcome = muster("run task.yaml");
+  EXPECT_EQ(outcome.exit_code, contract::kMusterNotFound);
+  EXPECT_EQ(
+      outcome.err,
+      "muster: task.yaml:6:3: trainer.init_from: /nowhere is not there; allowed: a checkpoint (step-…), or "
+      "a directory of checkpoints\n");
   EXPECT_FALSE(fs::exists(state()));
 }
 
