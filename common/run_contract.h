@@ -95,7 +95,7 @@ inline constexpr std::string_view kFault = "fault";        // exit_code, reason,
 inline constexpr std::string_view kFinished = "finished";  // step, result (an object shown to the user)
 // from the supervisor, journal only
 inline constexpr std::string_view kRunStarted = "run_started";
-inline constexpr std::string_view kAttemptStarted = "attempt_started";  // attempt, argv, hosts
+inline constexpr std::string_view kAttemptStarted = "attempt_started";  // attempt, argv, environment, hosts
 inline constexpr std::string_view kAttemptEnded = "attempt_ended";      // attempt, exit evidence, verdict
 inline constexpr std::string_view kSignal = "signal";                   // a signal muster got, or sent on
 inline constexpr std::string_view kTaskChanged = "task_changed";        // accepted differences

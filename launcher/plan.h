@@ -70,6 +70,7 @@ Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options);
 
 // Secrets are ***.
 nlohmann::json plan_to_json(const Plan& plan);
+nlohmann::json environment_to_json(const Plan& plan);  // an object: NAME: value
 std::string plan_to_text(const Plan& plan);
 
 // mpirun's command line for one attempt (without the environment): pure, used by the launcher and shown by

@@ -53,10 +53,14 @@ json hosts_json(const std::vector<Host>& hosts, const char* count_name) {
 
 }  // namespace
 
-json plan_to_json(const Plan& plan) {
+json environment_to_json(const Plan& plan) {
   json environment = json::object();
   for (const EnvironmentVariable& variable : plan.environment)
     environment[variable.name] = shown_value(variable);
+  return environment;
+}
+
+json plan_to_json(const Plan& plan) {
   json fingerprint = json::object();
   for (const auto& [key, value] : plan.result_fingerprint) fingerprint[key] = value;
   return {{"task_name", plan.task_name},
@@ -65,7 +69,7 @@ json plan_to_json(const Plan& plan) {
           {"ranks_per_worker", plan.ranks_per_worker},
           {"world_size", plan.world_size},
           {"argv", plan.argv},
-          {"environment", environment},
+          {"environment", environment_to_json(plan)},
           {"working_directory", plan.working_directory},
           {"checkpoint_root", plan.checkpoint_root},
           {"data_path", plan.data_path},

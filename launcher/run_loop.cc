@@ -218,6 +218,7 @@ void RunLoop::start_attempt(int generation) {
                  {"generation", generation},
                  {"world_size", parts_.plan.world_size},
                  {"argv", parts_.plan.argv},
+                 {"environment", environment_to_json(parts_.plan)},
                  {"hosts", hosts},
                  {"events", parts_.events.address()}},
                 true);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "common/file_ops.h"
 #include "common/json_fields.h"
 #include "common/run_contract.h"
 #include "launcher/process_tree.h"
@@ -22,6 +23,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 // What every program begins with.
 constexpr const char* kPrologue = R"(
@@ -367,6 +369,51 @@ TEST(MusterRun, AChangedTaskIsRefusedWithTheDifference) {
   EXPECT_EQ(task.run({"--accept-changes"}), 0) << task.output();
   EXPECT_EQ(task.run_id(), run_id);
   EXPECT_EQ(task.events("task_changed").size(), 1U);
+}
+
+std::string with_secrets(const std::string& end) {
+  return "env: {API_TOKEN: tip-top-" + end + ", KEY: {secret: tip-top-" + end +
+         "}, STORE: 'http://me:tip-top-" + end + "@store/', PLAIN: seen}\n";
+}
+
+TEST(MusterRun, SecretsAreNowhereButInTheirOwnersFiles) {
+  TaskFolder task(program(R"(
+ends = {os.environ[name].split("tip-top-")[1][0] for name in ("API_TOKEN", "KEY", "STORE")}
+say("ends", ends, os.environ["PLAIN"])
+)"),
+                  with_secrets("1"));
+  ASSERT_EQ(task.run({"--json"}), 0) << task.output();
+  EXPECT_THAT(task.log(1, "rank-0.log"), HasSubstr("ends {'1'} seen"));
+  const json shown{{"API_TOKEN", "***"}, {"KEY", "***"}, {"STORE", "***"}, {"PLAIN", "seen"}};
+  EXPECT_EQ(task.events("attempt_started").at(0).at("environment"), shown);
+  EXPECT_THAT(task.output(), Not(HasSubstr("tip-top")));
+
+  // Another secret is another task, and is told of without either.
+  task.write("task.yaml", "task_name: test\nnum_workers: 2\nentry_point: program.py\ncheckpoint_path: " +
+                              task.path("runs").string() + "\n" + with_secrets("2"));
+  EXPECT_EQ(task.run(), contract::kMusterTaskChanged);
+  EXPECT_THAT(task.output(), AllOf(HasSubstr("env.API_TOKEN: sha256:"), Not(HasSubstr("tip-top"))));
+  EXPECT_EQ(task.run({"--accept-changes"}), 0) << task.output();
+  EXPECT_THAT(task.output(), Not(HasSubstr("tip-top")));
+  EXPECT_THAT(task.log(2, "rank-0.log"), HasSubstr("ends {'2'} seen"));
+  EXPECT_EQ(task.events("task_changed").size(), 1U);
+  std::vector<std::string> with;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(task.run_directory())) {
+    if (!entry.is_regular_file()) continue;
+    const std::string text = read_text_file(entry.path()).value();
+    if (text.find("tip-top") == std::string::npos) continue;
+    with.push_back(entry.path().filename().string());
+    EXPECT_EQ(entry.status().permissions() & std::filesystem::perms::mask,
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write)
+        << entry.path();
+  }
+  EXPECT_THAT(with, UnorderedElementsAre("task.yaml", "environment.json", "environment.json"));
+}
+
+TEST(MusterRun, WithoutATerminalThereAreOnlyPlainLines) {
+  TaskFolder task(program("say('a line of output')"));
+  EXPECT_EQ(task.run(), 0);
+  EXPECT_EQ(task.output().find_first_of("\r\x1b"), std::string::npos) << task.output();
 }
 
 TEST(MusterRun, JsonIsEventsAndNothingElse) {

@@ -290,6 +290,49 @@ TEST(ConsoleTest, RedrawsOneLineOfATerminalAndClearsItForEverythingElse) {
   }
 }
 
+// In a file or a pipe: whole lines, without escape codes, seldom, and none twice.
+TEST(ConsoleTest, WithoutATerminalWritesPlainLines) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::dup2(ends[1], STDERR_FILENO);
+    Console console(OutputMode::kNormal);
+    Progress progress;
+    progress.begin_attempt(1, 0);
+    progress.add(step_event(40), 1);
+    console.progress(progress, 1);
+    progress.add(step_event(50), 2);
+    console.progress(progress, 2);  // too soon
+    progress.add({{"event", "evaluation"}, {"accuracy", 0.5}}, 6);
+    console.progress(progress, 6);
+    console.progress(progress, 12);  // nothing new
+    console.notice("something happened");
+    RunOutcome outcome;
+    outcome.state = "done";
+    console.outcome(outcome);
+    std::fflush(nullptr);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(
+      text,
+      "muster: epoch 2 · step 40/100 (40 %) · loss 0.5000 · 1234 samples/s\n"
+      "muster: epoch 2 · step 50/100 (50 %) · loss 0.5000 · accuracy 50.00 % · 1234 samples/s · ETA 0:05\n"
+      "muster: something happened\n"
+      "muster: done\n  attempts          0\n  wall time         0:00\n");
+}
+
 TEST(StepSamplerTest, WritesOneAnIntervalAndKeepsTheLast) {
   StepSampler sampler(1.0);
   EXPECT_TRUE(sampler.offer(step_event(1), 10.0));
