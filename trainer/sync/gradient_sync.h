@@ -1,5 +1,5 @@
 // SEAM: how the gradients of all virtual shards become one. Implementation: all-reduce over a communicator.
-// (A parameter server is not a communicator; it will be another implementation of this.)
+// (A parameter server, which is no communicator, would be another.)
 // Collective; one thread drives it.
 #pragma once
 
