@@ -42,35 +42,36 @@ function(muster_executable name)
 endfunction()
 
 # muster_test(NAME LABEL label SOURCES file... DEPS target... [TIMEOUT seconds] [SERIAL])
-# One GoogleTest executable. Exit code 77 and GTEST_SKIP() are reported as skipped, never as passed.
+# One GoogleTest executable with the main() of tests/support, or one of its own that ends likewise: with 77 if tests were
+# skipped and none failed (tests/support/test_outcome.h). That is reported as skipped, never as passed.
 function(muster_test name)
   cmake_parse_arguments(ARG "SERIAL" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE muster_build_flags ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE muster_build_flags ${ARG_DEPS} muster_test_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_SERIAL}
-                       SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]" ENVIRONMENT "MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
+                       SKIP_RETURN_CODE 77 ENVIRONMENT "MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
 endfunction()
 
 # muster_mpi_test(NAME RANKS n... SOURCES file... DEPS target... [TIMEOUT seconds])
-# The same executable under mpirun, once for each rank count.
+# One executable under mpirun, once for each rank count, with the main() of tests/mpi/mpi_test_main.cc.
 function(muster_mpi_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "RANKS;SOURCES;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE muster_build_flags ${ARG_DEPS} GTest::gtest GTest::gmock)
+  target_link_libraries(${name} PRIVATE muster_build_flags ${ARG_DEPS} muster_test_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   foreach(ranks IN LISTS ARG_RANKS)
     add_test(NAME ${name}_np${ranks}
              COMMAND ${MUSTER_MPIRUN} --allow-run-as-root --oversubscribe --bind-to none -np ${ranks} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}_np${ranks} PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL TRUE
-                         SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]"
+                         SKIP_RETURN_CODE 77
                          ENVIRONMENT "MUSTER_BIN_DIR=${CMAKE_BINARY_DIR}/bin;OMP_NUM_THREADS=1")
   endforeach()
 endfunction()

@@ -9,7 +9,7 @@
 namespace muster {
 
 struct EndHolderPatience {
-  std::chrono::milliseconds stop{1000};   // after the first SIGTERM (an orderly stop)
+  std::chrono::milliseconds stop{3000};   // after the first SIGTERM (an orderly stop; mpirun alone takes 1 s)
   std::chrono::milliseconds kill{10000};  // after the second (kill the ranks)
   std::chrono::milliseconds end{20000};   // after SIGKILL, and then for what is left
 };

@@ -1,8 +1,8 @@
 // Starts the ranks of an attempt with Open MPI's mpirun, under a guard (guard.h): muster → guard → mpirun →
 // ranks. Output comes back through --tag-output (tagged_output.h).
 //
-// The stop signal: mpirun itself passes SIGUSR1 and SIGUSR2 on to the ranks of all hosts; on others it ends
-// them, so start() refuses those (make_plan has told the user so before).
+// The stop signal: mpirun itself passes SIGUSR1 and SIGUSR2 on to the ranks of all hosts; at others it ends
+// them, so make_plan refuses those.
 #pragma once
 
 #include <memory>

@@ -49,7 +49,7 @@ std::vector<EnvironmentVariable> program_environment(const TaskSpec& spec) {
 }  // namespace
 
 Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
-  const std::vector<std::string> refused = planning::refusals(spec, options.hosts.empty());
+  const std::vector<std::string> refused = planning::refusals(spec);
   if (!refused.empty()) return fail(ErrorCode::kUnavailable, "{}", fmt::join(refused, "\n"));
   Plan plan;
   plan.task_name = spec.task_name;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/plan.h"
+#include "launcher/shell_words.h"
 #include "launcher/units.h"
 
 namespace muster {
@@ -16,16 +17,6 @@ constexpr const char* kMask = "***";
 
 std::string shown_value(const EnvironmentVariable& variable) {
   return variable.secret ? kMask : variable.value;
-}
-
-// As a shell would have to be given it.
-std::string shell_quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 // mpirun's command with words in capitals for what only the attempt knows.
@@ -43,11 +34,6 @@ std::string program_text(const std::vector<std::string>& argv) {
     text += shell_quoted(argv[i]);
   }
   return text;
-}
-
-std::string launch_text(std::vector<std::string> argv) {
-  for (std::string& word : argv) word = shell_quoted(word);
-  return fmt::format("{}", fmt::join(argv, " "));
 }
 
 std::string place_text(const Plan& plan) {
@@ -121,7 +107,7 @@ std::string plan_to_text(const Plan& plan) {
     text += fmt::format("  {}={}\n", variable.name, variable.secret ? kMask : shell_quoted(variable.value));
   }
   text += fmt::format("program\n  {}\n", program_text(plan.argv));
-  text += fmt::format("launch\n  {}\n", launch_text(shown_command(plan, {"PROGRAM"})));
+  text += fmt::format("launch\n  {}\n", shell_command(shown_command(plan, {"PROGRAM"})));
   for (const std::string& notice : plan.notices) line("notice", notice);
   return text;
 }

@@ -21,7 +21,7 @@ struct TrainerSetting {
 std::vector<TrainerSetting> trainer_settings(const TrainerSpec& trainer);
 
 // What `muster run` on bare metal cannot do: one line each, in file order.
-std::vector<std::string> refusals(const TaskSpec& spec, bool on_this_machine);
+std::vector<std::string> refusals(const TaskSpec& spec);
 // What it has no use for.
 std::vector<std::string> notices(const TaskSpec& spec);
 

@@ -73,13 +73,12 @@ void refuse_schedule(const TaskSpec& spec, Findings& findings) {
                            schedule.spare_workers));
 }
 
-// On this machine ranks are signalled one by one; on others mpirun has to pass the signal on.
+// The ranks get it from mpirun, which ends itself at other signals.
 void refuse_stop_signal(const TaskSpec& spec, Findings& findings) {
   const std::string& signal = spec.schedule.stop_signal;
-  findings.add(
-      "schedule.stop_signal", signal != "SIGUSR1" && signal != "SIGUSR2",
-      fmt::format("found {}, which mpirun does not pass on to other hosts: make it SIGUSR1 or SIGUSR2",
-                  signal));
+  findings.add("schedule.stop_signal", signal != "SIGUSR1" && signal != "SIGUSR2",
+               fmt::format("found {}, which mpirun does not pass on to the ranks: make it SIGUSR1 or SIGUSR2",
+                           signal));
 }
 
 void refuse_trainer(const TaskSpec& spec, Findings& findings) {
@@ -103,7 +102,7 @@ void refuse_hooks(const TaskSpec& spec, Findings& findings) {
 
 }  // namespace
 
-std::vector<std::string> refusals(const TaskSpec& spec, bool on_this_machine) {
+std::vector<std::string> refusals(const TaskSpec& spec) {
   Findings findings(spec);
   findings.add(
       "image", !spec.image.empty(),
@@ -119,7 +118,7 @@ std::vector<std::string> refusals(const TaskSpec& spec, bool on_this_machine) {
       "make it false");
   refuse_resources(spec, findings);
   refuse_schedule(spec, findings);
-  if (!on_this_machine) refuse_stop_signal(spec, findings);
+  refuse_stop_signal(spec, findings);
   refuse_trainer(spec, findings);
   refuse_hooks(spec, findings);
   return findings.lines();

@@ -75,6 +75,12 @@ std::string format_duration(double seconds) {
   return fmt::format("{}:{:02}", minutes, total % 60);
 }
 
+bool is_event_line(std::string_view line) {
+  if (!line.starts_with("{\"")) return false;
+  const json event = json::parse(line, nullptr, false);
+  return event.is_object() && event.contains("event") && event.at("event").is_string();
+}
+
 void Progress::begin_attempt(int attempt, double now_s) {
   *this = Progress();
   attempt_ = attempt;
@@ -103,6 +109,9 @@ void Progress::add(const json& event, double now_s) {
     set_if_there(accuracy_, event, "accuracy");
   } else if (kind == name::kConfiguration) {
     total_steps_ = integer_field(event, "total_steps", total_steps_);
+    begun_at_ = 0;
+  } else if (kind == name::kResumed) {
+    begun_at_ = integer_field(event, "step", 0);
   }
 }
 
@@ -112,25 +121,42 @@ std::optional<double> Progress::eta_s() const {
   return seconds_per_step * static_cast<double>(total_steps_ - *step_);
 }
 
+std::string Progress::step_text(std::int64_t step) const {
+  if (total_steps_ <= 0) return fmt::format("step {}", step);
+  return fmt::format("step {}/{} ({} %)", step, total_steps_, step * 100 / total_steps_);
+}
+
 std::string Progress::line(double now_s, std::size_t columns) const {
   std::vector<std::string> parts;
   if (attempt_ > 1) parts.push_back(fmt::format("attempt {}", attempt_));
   if (step_) {
     parts.push_back(fmt::format("epoch {}", epoch_));
-    if (total_steps_ > 0) {
-      parts.push_back(fmt::format("step {}/{} ({} %)", *step_, total_steps_, *step_ * 100 / total_steps_));
-    } else {
-      parts.push_back(fmt::format("step {}", *step_));
-    }
+    parts.push_back(step_text(*step_));
     if (loss_) parts.push_back(fmt::format("loss {:.4f}", *loss_));
     if (accuracy_) parts.push_back(fmt::format("accuracy {:.2f} %", 100 * *accuracy_));
     if (samples_per_s_) parts.push_back(fmt::format("{:.0f} samples/s", *samples_per_s_));
     if (const auto eta = eta_s()) parts.push_back("ETA " + format_duration(*eta));
   } else {
     parts.push_back(fmt::format("running {}", format_duration(now_s - attempt_began_s_)));
-    if (!last_output_.empty()) parts.push_back("rank 0: " + last_output_);
+    if (begun_at_) parts.push_back(step_text(*begun_at_) + ", none reported yet");
+    if (!begun_at_ && !last_output_.empty()) parts.push_back("rank 0: " + last_output_);
   }
   return cut(fmt::format("{}", fmt::join(parts, " · ")), columns);
+}
+
+// What is kept of a run that was asked to stop, and how it goes on.
+std::string stop_text(const RunOutcome& outcome) {
+  const RunHistory& history = outcome.history;
+  const bool in_order = outcome.exit_code == contract::kMusterStopped;
+  const bool saved = history.stop_step && history.committed_step >= *history.stop_step;
+  std::string text = in_order ? "stopped as asked" : outcome.state;
+  if (!in_order || !saved) text += fmt::format(" ({})", printable(outcome.explanation));
+  if (saved) {
+    text += fmt::format("; saved at step {}", history.committed_step);
+  } else if (history.committed_step >= 0) {
+    text += fmt::format("; the last checkpoint is of step {}", history.committed_step);
+  }
+  return text + fmt::format("; continue with: {}\n", printable(outcome.command));
 }
 
 std::string format_outcome(const RunOutcome& outcome) {
@@ -146,11 +172,14 @@ std::string format_outcome(const RunOutcome& outcome) {
   table.add("logs", outcome.logs);
   std::string text = fmt::format("muster: {}\n", outcome.state) + table.text();
   if (outcome.state == "done") return text;
-  text += fmt::format("\nwhy: {}\n", printable(outcome.explanation));
-  // After an orderly stop the last lines are mpirun's complaints about it, which would only mislead.
-  if (outcome.exit_code == contract::kMusterStopped) {
-    text += "the same command goes on\n";
-  } else if (!outcome.failed_output.empty()) {
+  const bool in_order = outcome.exit_code == contract::kMusterStopped;
+  const bool was_asked = in_order || outcome.exit_code == contract::kMusterKilled;
+  text += was_asked && outcome.state != "failed" ? "\n" + stop_text(outcome)
+                                                 : fmt::format("\nwhy: {}\n", printable(outcome.explanation));
+  // An mpirun that muster ends complains, or even crashes, which would only mislead.
+  const bool ended_by_muster = was_asked || outcome.exit_code == contract::kMusterLeaseHeld;
+  const bool misleads = in_order || (ended_by_muster && outcome.failed_rank < 0);
+  if (!misleads && !outcome.failed_output.empty()) {
     text +=
         fmt::format("last lines of {} ({}):\n",
                     outcome.failed_rank < 0 ? "the launcher" : fmt::format("rank {}", outcome.failed_rank),

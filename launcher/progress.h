@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/run_history.h"
@@ -15,6 +16,9 @@ namespace muster {
 
 // 0:07, 12:34, 3:05:07, 2 d 03:05
 std::string format_duration(double seconds);
+
+// Whether a line of output is one of the trainer's events, as JSON.
+bool is_event_line(std::string_view line);
 
 // What the progress line is made of, gathered from events.
 class Progress {
@@ -30,10 +34,13 @@ class Progress {
   std::optional<double> eta_s() const;
 
  private:
+  std::string step_text(std::int64_t step) const;
+
   int attempt_ = 0;
   double attempt_began_s_ = 0;
   std::optional<std::int64_t> step_;
   std::int64_t total_steps_ = 0;
+  std::optional<std::int64_t> begun_at_;  // the step that a configured trainer begins with
   std::int64_t epoch_ = 0;
   std::optional<double> loss_;
   std::optional<double> samples_per_s_;
@@ -50,6 +57,7 @@ struct RunOutcome {
   int exit_code = 0;
   RunHistory history;
   std::string explanation;  // of the verdict
+  std::string command;      // that goes on with the run
   std::string journal;
   std::string logs;      // the last attempt's directory
   int failed_rank = -1;  // -1: none, or the launcher

@@ -26,9 +26,9 @@ std::filesystem::path RankLogs::path_of(int rank) const {
   return directory_ / (rank < 0 ? std::string("launcher.log") : "rank-" + std::to_string(rank) + ".log");
 }
 
-void RankLogs::write(int rank, std::string_view line) {
+void RankLogs::write(int rank, std::string_view line, Reader reader) {
   Log& log = logs_[rank];
-  log.tail.emplace_back(line.substr(0, kTailLineBytesMax));
+  if (reader == Reader::kPerson) log.tail.emplace_back(line.substr(0, kTailLineBytesMax));
   if (log.tail.size() > kTailLines) log.tail.pop_front();
   if (log.bytes + log.buffer.size() + line.size() + 1 > bytes_max_) {
     flush(rank, log);

@@ -24,8 +24,10 @@ class RankLogs {
   // Makes the directory. bytes_max: the limit of one file.
   static Result<RankLogs> open(const std::filesystem::path& directory, std::uint64_t bytes_max);
 
-  // rank -1: the launcher. Buffered until flush(). Never fails: see error().
-  void write(int rank, std::string_view line);
+  enum class Reader { kPerson, kProgram };
+  // rank -1: the launcher. Buffered until flush(). Never fails: see error(). What is for a program to read
+  // goes into the file only.
+  void write(int rank, std::string_view line, Reader reader = Reader::kPerson);
   void flush();
 
   std::vector<std::string> tail(int rank) const;

@@ -21,6 +21,7 @@ void add(RunHistory& history, const json& event) {
   if (kind == name::kAttemptStarted) {
     history.attempts = std::max(history.attempts, static_cast<int>(integer_field(event, "attempt", 0)));
     history.state.clear();
+    history.stop_step.reset();
   } else if (kind == name::kStep) {
     history.last_step = integer_field(event, "step", history.last_step);
     if (const auto loss = optional_number(event, "loss")) history.loss = loss;
@@ -31,6 +32,8 @@ void add(RunHistory& history, const json& event) {
     const std::int64_t step = integer_field(event, "step", -1);
     history.committed_step = std::min(history.committed_step, step);
     history.last_checkpoint = text_field(event, "checkpoint");
+  } else if (kind == name::kStopSeen) {
+    history.stop_step = integer_field(event, "step", -1);
   } else if (kind == name::kCheckpointQuarantined) {
     history.last_checkpoint.clear();  // a sound one, if there is one, is what is resumed from
   } else if (kind == name::kCheckpoint) {

@@ -13,8 +13,9 @@ struct RunHistory {
   int attempts = 0;  // the highest attempt number
   std::int64_t last_step = -1;
   std::int64_t committed_step = -1;
-  std::string last_checkpoint;           // path
-  std::optional<nlohmann::json> result;  // of the last `finished` event
+  std::optional<std::int64_t> stop_step;  // at which the last attempt stopped because it was asked to
+  std::string last_checkpoint;            // path
+  std::optional<nlohmann::json> result;   // of the last `finished` event
   std::optional<double> loss;
   std::optional<double> accuracy;
   std::string state;  // of the last run_ended with no attempt after it; empty: not ended

@@ -271,8 +271,10 @@ void RunLoop::take_rank_event(const EventServer::RankEvent& received) {
 void RunLoop::take_output() {
   if (!attempt_ || !output_open_) return;
   output_open_ = attempt_->read_output([this](int rank, bool /*is_stderr*/, std::string_view line) {
-    logs_->write(rank, line);
-    if (rank == 0) progress_.add_output(line);
+    // The trainer's events have come over the channel, too, and are shown in words.
+    const bool is_event = parts_.plan.is_trainer && rank >= 0 && is_event_line(line);
+    logs_->write(rank, line, is_event ? RankLogs::Reader::kProgram : RankLogs::Reader::kPerson);
+    if (rank == 0 && !is_event) progress_.add_output(line);
     if (rank >= 0) return;
     launcher_lines_.emplace_back(line);
     if (launcher_lines_.size() > kLauncherLinesMax) launcher_lines_.pop_front();

@@ -51,9 +51,21 @@ void check_name(const fs::path& directory, const Manifest& manifest, std::vector
 }  // namespace
 
 std::string to_text(const Problem& problem) {
-  std::string text = fmt::format("{} {}", problem.file, problem.what);
-  if (!problem.datasets.empty()) text += fmt::format(" (in dataset {})", fmt::join(problem.datasets, ", "));
-  return text;
+  const std::string text = fmt::format("{} {}", problem.file, problem.what);
+  switch (problem.datasets.size()) {
+    case 0:
+      return text;
+    case 1:
+      return fmt::format("{} (in dataset {})", text, problem.datasets.front());
+    default:
+      return fmt::format("{} (in dataset {} and {} more)", text, problem.datasets.front(),
+                         problem.datasets.size() - 1);
+  }
+}
+
+std::string to_full_text(const Problem& problem) {
+  if (problem.datasets.empty()) return to_text(problem);
+  return fmt::format("{} {} (in dataset {})", problem.file, problem.what, fmt::join(problem.datasets, ", "));
 }
 
 json to_json(const Problem& problem) {
@@ -75,8 +87,11 @@ Result<ManifestCheck> check_commit(const fs::path& step_directory) {
   std::string promised;
   if (marker) {
     auto hash = parse_marker(*marker);
-    if (hash) promised = *std::move(hash);
-    if (!hash) check.problems.push_back({kMarkerFile, "is damaged", {}});
+    if (hash) {
+      promised = *std::move(hash);
+    } else {
+      check.problems.push_back({kMarkerFile, "is damaged", {}});
+    }
   }
   MUSTER_ASSIGN(const auto text, read_or_note(step_directory, kManifestFile, check.problems));
   if (!text) return check;

@@ -19,7 +19,10 @@ struct Problem {
   std::vector<std::string> datasets;  // whose data is hit; empty: the damage lies outside any dataset
 };
 
+// One short line: of several datasets the first, and how many more. A file may hold hundreds.
 std::string to_text(const Problem& problem);
+// Names all datasets: for who asked what exactly is damaged.
+std::string to_full_text(const Problem& problem);
 nlohmann::json to_json(const Problem& problem);
 Result<Problem> problem_from_json(const nlohmann::json& json);
 

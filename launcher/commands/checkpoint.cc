@@ -132,11 +132,11 @@ Result<int> list_checkpoints(const CheckpointTarget& target, bool as_json) {
     json list = json::array();
     for (const Listed& listed : all) list.push_back(to_json(listed));
     print_json({{"directory", target.directory.string()}, {"checkpoints", std::move(list)}});
-  } else if (all.empty()) {
-    fmt::print("no checkpoints in {}\n", target.directory.string());
-  } else {
-    print_table(all);
+    return all.empty() ? contract::kMusterNotFound : contract::kMusterOk;
   }
+  if (all.empty())
+    return fail(ErrorCode::kNotFound, "there is no checkpoint in {}", target.directory.string());
+  print_table(all);
   return contract::kMusterOk;
 }
 
@@ -206,7 +206,7 @@ void print_verified(const Verified& verified) {
   } else if (verified.problems.empty()) {
     fmt::print("{}: ok\n", name);
   }
-  for (const Problem& problem : verified.problems) fmt::print("{}: {}\n", name, to_text(problem));
+  for (const Problem& problem : verified.problems) fmt::print("{}: {}\n", name, to_full_text(problem));
 }
 
 json to_json(const Verified& verified) {

@@ -18,6 +18,7 @@
 #include "launcher/rank_logs.h"
 #include "launcher/run_loop.h"
 #include "launcher/run_selection.h"
+#include "launcher/shell_words.h"
 #include "launcher/task_spec.h"
 
 namespace muster::commands {
@@ -28,6 +29,7 @@ using nlohmann::json;
 
 struct RunCommand {
   std::string file;
+  std::string again;  // the command that goes on with the run
   PlanRequest request;
   RunSelectionOptions selection;
   OutputMode output = OutputMode::kNormal;
@@ -155,6 +157,7 @@ Result<int> supervise_run(SelectedRun& selected, const Plan& plan, const std::st
   outcome.state = supervise::run_state_name(result.finish.state);
   outcome.exit_code = result.finish.exit_code;
   outcome.explanation = result.finish.verdict.explanation;
+  outcome.command = command.again;
   outcome.failed_rank = result.failed_rank;
   outcome.failed_log = result.failed_log;
   outcome.failed_output = result.failed_output;
@@ -182,6 +185,14 @@ Result<int> run_task(const RunCommand& command) {
   return exit_code;
 }
 
+// The same command, without what was meant for this time only.
+std::string command_to_go_on(Arguments arguments) {
+  std::erase_if(arguments,
+                [](const std::string& word) { return word == "--new" || word == "--accept-changes"; });
+  arguments.insert(arguments.begin(), {"muster", "run"});
+  return shell_command(arguments);
+}
+
 }  // namespace
 
 int run(const Arguments& arguments) {
@@ -204,6 +215,7 @@ int run(const Arguments& arguments) {
                          arguments);
   if (line.exit_code) return *line.exit_code;
   RunCommand command;
+  command.again = command_to_go_on(arguments);
   command.file = line.values["FILE"].as<std::vector<std::string>>().front();
   command.request = {line.values["hostfile"].as<std::string>(), line.values["rsh-agent"].as<std::string>()};
   command.selection = {line.values["new"].as<bool>(), line.values["accept-changes"].as<bool>()};

@@ -1,7 +1,10 @@
+#include <gmock/gmock.h>
+
 #include "tests/support/emulated_cluster.h"
+#include "tests/support/test_outcome.h"
 
 int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleMock(&argc, argv);
   ::testing::AddGlobalTestEnvironment(new muster::testing::ClusterEnvironment);
-  return RUN_ALL_TESTS();
+  return muster::testing::exit_code_of(muster::testing::outcome_of_tests(RUN_ALL_TESTS()));
 }

@@ -1,9 +1,11 @@
 #include "tests/mpi/mpi_test_main.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
+#include <gmock/gmock.h>
 
 #include <cstdio>
+
+#include "tests/support/test_outcome.h"
+#include "trainer/handles/mpi_handles.h"
 
 namespace muster::testing {
 namespace {
@@ -19,8 +21,15 @@ class FailuresOnly : public ::testing::EmptyTestEventListener {
   }
 };
 
+// The worst of all ranks: mpirun hands on the exit code that it sees first.
+Outcome outcome_of_all(Outcome own) {
+  int worst = static_cast<int>(own);
+  MPI_Allreduce(MPI_IN_PLACE, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  return static_cast<Outcome>(worst);
+}
+
 int run_all(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
+  ::testing::InitGoogleMock(&argc, argv);
   auto started = MpiSession::start({});
   if (!started) {
     std::fprintf(stderr, "%s\n", started.error().message.c_str());
@@ -32,10 +41,10 @@ int run_all(int argc, char** argv) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new FailuresOnly);
   }
-  const int result = RUN_ALL_TESTS();
+  const Outcome outcome = outcome_of_all(outcome_of_tests(RUN_ALL_TESTS()));
   const Status finished = session->finish();
   if (!finished) std::fprintf(stderr, "%s\n", finished.error().message.c_str());
-  return finished ? result : 1;
+  return exit_code_of(finished ? outcome : Outcome::kFailed);
 }
 
 }  // namespace

@@ -8,8 +8,11 @@
 
 #include "common/json_fields.h"
 #include "common/run_contract.h"
+#include "launcher/process_tree.h"
 #include "tests/mpi/muster_run.h"
+#include "tests/support/command.h"
 #include "tests/support/eventually.h"
+#include "tests/support/subprocess.h"
 
 namespace muster::testing {
 namespace {
@@ -18,6 +21,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // What every program begins with.
 constexpr const char* kPrologue = R"(
@@ -325,6 +329,25 @@ TEST(MusterRun, OnlyOneMusterHoldsARun) {
   ::kill(first, SIGKILL);
   expect_nothing_left(task);
   EXPECT_EQ(task.run(), 0) << "a dead owner loses the run: " << task.output();
+}
+
+TEST(MusterRun, RmByForceEndsItAndItsTerminalShowsNoComplaintsOfMpirun) {
+  TaskFolder task(program(R"(
+for number in (signal.SIGUSR1, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)
+linger()
+)"));
+  task.start();
+  wait_until_lingering(task, 1);
+  const std::string run_id = task.run_id();
+  ProgramOptions options;
+  options.set = {{"XDG_STATE_HOME", task.path("state").string()}};
+  const ProgramResult removed = run_program({built_program("muster"), "rm", "--force", run_id}, options);
+  EXPECT_EQ(removed.exit_code, 0) << removed;
+  EXPECT_EQ(task.wait(), contract::kMusterKilled) << task.output();
+  EXPECT_THAT(task.output(), HasSubstr("killed (killed by the user's second stop signal)"));
+  EXPECT_THAT(task.output(), AllOf(Not(HasSubstr("mpirun")), Not(HasSubstr("last lines")))) << task.output();
+  EXPECT_TRUE(task.run_id().empty()) << "the run is still there";
+  EXPECT_THAT(processes_of_run(run_id), IsEmpty());
 }
 
 TEST(MusterRun, AChangedTaskIsRefusedWithTheDifference) {

@@ -85,6 +85,12 @@ TEST(CheckpointNow, SavesAtOnceAndSaysWhere) {
   EXPECT_TRUE(fs::is_empty(run.run_directory() / "requests"));
   ::kill(run.pid(), SIGINT);
   EXPECT_EQ(run.wait(), contract::kMusterStopped) << run.output();
+  json last_save;
+  for (const json& e : run.events()) {
+    if (e.at("event") == event::kCheckpoint) last_save = e;
+  }
+  EXPECT_THAT(run.output(), ContainsRegex("stopped as asked; saved at step " + last_save.at("step").dump() +
+                                          "; continue with: muster run /.*/task.yaml\n"));
 
   const CommandResult late = checkpoint_command("now", run.run_directory());
   EXPECT_EQ(late.exit_code, contract::kMusterUnavailable);

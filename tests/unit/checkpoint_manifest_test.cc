@@ -10,6 +10,7 @@
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/verify.h"
 #include "common/file_ops.h"
+#include "common/sha256.h"
 #include "tests/support/temporary_directory.h"
 
 namespace muster::checkpoint {
@@ -255,8 +256,45 @@ TEST(Verify, AnIncompleteOrRenamedDirectoryIsNamed) {
   ASSERT_EQ(verification->problems.size(), 5U);
   EXPECT_EQ(to_text(verification->problems[1]),
             "manifest.json is of step 42, but the directory is step-000000000041");
-  EXPECT_EQ(to_text(verification->problems[3]), "rank-00001.h5 is missing (in dataset a, b)");
+  EXPECT_EQ(to_text(verification->problems[3]), "rank-00001.h5 is missing (in dataset a and 1 more)");
+  EXPECT_EQ(to_full_text(verification->problems[3]), "rank-00001.h5 is missing (in dataset a, b)");
   EXPECT_EQ(to_text(verification->problems[4]), "master.h5 is missing");
+}
+
+// Of a sound marker the hash counts; of a damaged one nothing but that it is damaged.
+TEST(Verify, AMarkerIsEitherBelievedOrDamaged) {
+  const testing::TemporaryDirectory directory;
+  const auto step = directory.path() / "step-000000000042";
+  std::filesystem::create_directory(step);
+  FileOps& files = posix_file_ops();
+  const std::string manifest = manifest_to_text(sample()).value();
+  ASSERT_TRUE(publish_file(files, step / kManifestFile, manifest));
+  ASSERT_TRUE(
+      publish_file(files, step / kMarkerFile, marker_text(sha256_hex(manifest.data(), manifest.size()))));
+  auto check = check_commit(step);
+  ASSERT_TRUE(check);
+  EXPECT_TRUE(check->problems.empty());
+  ASSERT_TRUE(publish_file(files, step / kMarkerFile, marker_text(std::string(64, '0'))));
+  check = check_commit(step);
+  ASSERT_TRUE(check);
+  ASSERT_EQ(check->problems.size(), 1U);
+  EXPECT_FALSE(check->manifest);
+  EXPECT_TRUE(to_text(check->problems[0]).ends_with("COMMITTED says " + std::string(64, '0')));
+  ASSERT_TRUE(publish_file(files, step / kMarkerFile, "x"));
+  check = check_commit(step);
+  ASSERT_TRUE(check);
+  ASSERT_EQ(check->problems.size(), 1U);
+  EXPECT_EQ(to_text(check->problems[0]), "COMMITTED is damaged");
+  EXPECT_TRUE(check->manifest);
+}
+
+TEST(Verify, OfSeveralDatasetsTheFirstIsNamed) {
+  EXPECT_EQ(to_text({"rank-00000.h5", "is missing", {}}), "rank-00000.h5 is missing");
+  EXPECT_EQ(to_text({"rank-00000.h5", "is missing", {"a"}}), "rank-00000.h5 is missing (in dataset a)");
+  EXPECT_EQ(to_text({"rank-00000.h5", "is missing", {"a", "b", "c"}}),
+            "rank-00000.h5 is missing (in dataset a and 2 more)");
+  EXPECT_EQ(to_full_text({"rank-00000.h5", "is missing", {"a", "b", "c"}}),
+            "rank-00000.h5 is missing (in dataset a, b, c)");
 }
 
 }  // namespace

@@ -371,17 +371,23 @@ TEST(Refusal, CoversScheduleNetworkHooksAndTrainer) {
       "fp32");
 }
 
-TEST(Refusal, OtherHostsGetOnlySignalsThatMpirunPassesOn) {
-  const TaskSpec spec = parse(kHead + "schedule: {stop_signal: SIGTERM}\n");
-  EXPECT_TRUE(make_plan(spec, options()));
-  PlanOptions with = options();
-  with.hosts = {{"a", 1}};
-  const auto plan = make_plan(spec, with);
-  ASSERT_FALSE(plan);
-  EXPECT_EQ(plan.error().message,
-            "task.yaml:3:12: schedule.stop_signal: found SIGTERM, which mpirun does not pass on to other "
-            "hosts: make "
-            "it SIGUSR1 or SIGUSR2");
+// A run on this machine once passed here and was refused when it started.
+TEST(Refusal, RanksGetOnlySignalsThatMpirunPassesOn) {
+  PlanOptions on_hosts = options();
+  on_hosts.hosts = {{"a", 1}};
+  for (const PlanOptions& where : {options(), on_hosts}) {
+    for (const std::string signal : {"SIGTERM", "SIGINT", "SIGHUP"}) {
+      const auto plan = make_plan(parse(kHead + "schedule: {stop_signal: " + signal + "}\n"), where);
+      ASSERT_FALSE(plan);
+      EXPECT_EQ(plan.error().code, ErrorCode::kUnavailable);
+      EXPECT_EQ(plan.error().message,
+                "task.yaml:3:12: schedule.stop_signal: found " + signal +
+                    ", which mpirun does not pass on to the ranks: make it SIGUSR1 or SIGUSR2");
+    }
+    for (const std::string signal : {"SIGUSR1", "SIGUSR2"}) {
+      EXPECT_TRUE(make_plan(parse(kHead + "schedule: {stop_signal: " + signal + "}\n"), where));
+    }
+  }
 }
 
 TEST(Refusal, SparesWhatAsksForNothing) {

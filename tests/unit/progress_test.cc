@@ -69,6 +69,29 @@ TEST(ProgressLine, OfAProgramWithoutEventsIsItsLastLine) {
   EXPECT_EQ(progress.line(165, 200), "running 1:05 · rank 0: loading [2J data");
 }
 
+// While the first step took its time, the line showed an event as JSON.
+TEST(ProgressLine, OfATrainerBeforeItsFirstStepSaysWhereItBegins) {
+  Progress progress;
+  progress.begin_attempt(1, 0);
+  progress.add_output("loading libraries");
+  EXPECT_EQ(progress.line(2, 200), "running 0:02 · rank 0: loading libraries");
+  progress.add({{"event", "configuration"}, {"total_steps", 240}}, 3);
+  EXPECT_EQ(progress.line(4, 200), "running 0:04 · step 0/240 (0 %), none reported yet");
+  progress.add({{"event", "resumed"}, {"step", 60}, {"checkpoint", "/c/step-60"}}, 4);
+  EXPECT_EQ(progress.line(5, 200), "running 0:05 · step 60/240 (25 %), none reported yet");
+  progress.add(step_event(70), 6);
+  EXPECT_EQ(progress.line(6, 60), "epoch 2 · step 70/100 (70 %) · loss 0.5000 · 1234 samples/s");
+}
+
+TEST(EventLine, IsAnObjectWithAnEvent) {
+  EXPECT_TRUE(is_event_line(R"({"event":"resumed","step":60})"));
+  EXPECT_TRUE(is_event_line(R"({"configuration":{"seed":1},"event":"configuration"})"));
+  for (const char* line : {"", "{", "muster-train: rank 0: no", R"({"event":7})", R"({"loss":0.5})",
+                           R"(["event"])", R"({"event":"resumed")", R"(step {"event":"x"})"}) {
+    EXPECT_FALSE(is_event_line(line)) << line;
+  }
+}
+
 TEST(ProgressLine, IsCutBetweenCharacters) {
   Progress progress;
   progress.begin_attempt(1, 0);
@@ -121,15 +144,87 @@ TEST(Outcome, OfAFailedRunSaysWhyAndWhere) {
                                                  "  | Traceback\n  | ValueError \nexit code: 3\n"));
 }
 
-TEST(Outcome, OfAnOrderlyStopBlamesNobody) {
+RunOutcome stopped_outcome() {
   RunOutcome outcome;
   outcome.state = "stopped";
   outcome.exit_code = contract::kMusterStopped;
   outcome.explanation = "rank 0 left with 85: it saved its state and asks to be started again";
+  outcome.command = "muster run 'my task.yaml'";
   outcome.failed_output = {"mpirun detected that one or more processes exited with non-zero status"};
+  return outcome;
+}
+
+TEST(Outcome, OfAnOrderlyStopNamesTheSaveAndBlamesNobody) {
+  RunOutcome outcome = stopped_outcome();
+  outcome.history = read_history({{{"event", "attempt_started"}, {"attempt", 1}},
+                                  {{"event", "checkpoint"}, {"step", 20}, {"path", "/c/20"}},
+                                  {{"event", "stop_seen"}, {"step", 27}},
+                                  {{"event", "checkpoint"}, {"step", 27}, {"path", "/c/27"}}});
   EXPECT_THAT(format_outcome(outcome),
-              EndsWith("\nwhy: rank 0 left with 85: it saved its state and asks to be started again\n"
-                       "the same command goes on\nexit code: 85\n"));
+              EndsWith("\n\nstopped as asked; saved at step 27; continue with: muster run 'my task.yaml'\n"
+                       "exit code: 85\n"));
+}
+
+// A step that had been saved already is not saved again.
+TEST(Outcome, OfAStopRightAfterASaveNamesThat) {
+  RunOutcome outcome = stopped_outcome();
+  outcome.history = read_history({{{"event", "attempt_started"}, {"attempt", 1}},
+                                  {{"event", "checkpoint"}, {"step", 20}, {"path", "/c/20"}},
+                                  {{"event", "stop_seen"}, {"step", 20}}});
+  EXPECT_THAT(format_outcome(outcome), HasSubstr("stopped as asked; saved at step 20; continue with: "));
+}
+
+TEST(Outcome, OfAStopWithoutASavePromisesNone) {
+  RunOutcome outcome = stopped_outcome();
+  EXPECT_THAT(format_outcome(outcome),
+              HasSubstr("\nstopped as asked (rank 0 left with 85: it saved its state and asks to be started "
+                        "again); continue with: muster run 'my task.yaml'\nexit code: 85\n"));
+  // An earlier attempt's stop says nothing of this one.
+  outcome.history = read_history({{{"event", "attempt_started"}, {"attempt", 1}},
+                                  {{"event", "stop_seen"}, {"step", 20}},
+                                  {{"event", "checkpoint"}, {"step", 20}, {"path", "/c/20"}},
+                                  {{"event", "attempt_started"}, {"attempt", 2}}});
+  outcome.explanation = "asked to stop when 1 of 2 ranks had started: there was nothing to save";
+  EXPECT_THAT(
+      format_outcome(outcome),
+      HasSubstr("\nstopped as asked (asked to stop when 1 of 2 ranks had started: there was nothing to "
+                "save); the last checkpoint is of step 20; continue with: "));
+}
+
+TEST(Outcome, OfAKilledRunSaysWhereItGoesOn) {
+  RunOutcome outcome = stopped_outcome();
+  outcome.state = "killed";
+  outcome.exit_code = contract::kMusterKilled;
+  outcome.explanation = "killed by the user's second stop signal";
+  outcome.history.committed_step = 20;
+  EXPECT_THAT(
+      format_outcome(outcome),
+      HasSubstr("\nkilled (killed by the user's second stop signal); the last checkpoint is of step 20; "
+                "continue with: muster run 'my task.yaml'\n"));
+}
+
+// Killed in the middle of its own end, mpirun crashes; `muster rm --force` once left its stack trace on the
+// terminal of the run.
+TEST(Outcome, OfARunThatMusterEndedDoesNotQuoteMpirun) {
+  RunOutcome outcome = stopped_outcome();
+  outcome.failed_output = {"mpirun: abort is already in progress", "*** Process received signal ***"};
+  outcome.failed_log = "/r/logs/attempt-1/launcher.log";
+  for (const auto& [state, exit_code] : {std::pair<const char*, int>{"stopped", contract::kMusterStopped},
+                                         {"stopped", contract::kMusterKilled},
+                                         {"killed", contract::kMusterKilled},
+                                         {"lost", contract::kMusterLeaseHeld}}) {
+    outcome.state = state;
+    outcome.exit_code = exit_code;
+    EXPECT_THAT(format_outcome(outcome), Not(HasSubstr("launcher"))) << state << " " << exit_code;
+  }
+  outcome.state = "failed";
+  outcome.exit_code = contract::kMusterUnavailable;
+  EXPECT_THAT(format_outcome(outcome), HasSubstr("last lines of the launcher"));
+  // What a rank said when it was killed may matter.
+  outcome.state = "stopped";
+  outcome.exit_code = contract::kMusterKilled;
+  outcome.failed_rank = 1;
+  EXPECT_THAT(format_outcome(outcome), HasSubstr("last lines of rank 1"));
 }
 
 // What a terminal of `columns` columns gets when `write` runs with it as standard output and error.

@@ -85,6 +85,16 @@ TEST_F(RankLogsTest, RemembersTheLastLines) {
   EXPECT_EQ(logs.tail(0).back(), std::to_string(2 * RankLogs::kTailLines - 1));
 }
 
+// The report of a failure once showed the trainer's events as JSON, and not what it had to say.
+TEST_F(RankLogsTest, WhatIsForProgramsIsWrittenAndNotRemembered) {
+  RankLogs logs = open(1000);
+  logs.write(0, "no such data");
+  for (std::size_t i = 0; i < 2 * RankLogs::kTailLines; ++i) logs.write(0, "{}", RankLogs::Reader::kProgram);
+  logs.flush();
+  EXPECT_THAT(logs.tail(0), ElementsAre("no such data"));
+  EXPECT_EQ(content("rank-0.log").size(), 13 + 2 * RankLogs::kTailLines * 3);
+}
+
 TEST_F(RankLogsTest, ALogThatCannotBeWrittenIsReportedNotFatal) {
   RankLogs logs = open(1000);
   std::filesystem::create_directory(temporary_.path() / "logs" / "rank-0.log");
