@@ -48,7 +48,7 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
     };
     if (std::none_of(changes.begin(), changes.end(), replaces)) environment.emplace_back(text);
   }
-  for (const auto& [name, value] : changes) environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : changes) environment.push_back(fmt::format("{}={}", name, value));
   return environment;
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <deque>
 
 #include "launcher/site_profile_readers.h"
@@ -15,14 +14,6 @@ namespace muster {
 namespace {
 
 using std::chrono::milliseconds;
-
-// GPUs are called H100 by one and h100 by another.
-std::string folded(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
 
 struct FileReading {
   explicit FileReading(const SiteFile& file) : name(file.name), diagnostics(file.name) {}
@@ -115,7 +106,7 @@ void ProfileReader::check_gpu_names() {
   names.insert(names.end(), aliases.begin(), aliases.end());
   std::map<std::string, const Name*> known;
   for (const Name& name : names) {
-    const auto [first, is_new] = known.emplace(folded(name.name), &name);
+    const auto [first, is_new] = known.emplace(site_file::folded(name.name), &name);
     if (is_new) continue;
     error(name.place,
           fmt::format("{}: found '{}', which {} has given at {}; allowed: each name once, in upper "
@@ -156,30 +147,6 @@ Result<SiteProfile> ProfileReader::take() {
 }
 
 }  // namespace
-
-const PriorityClass& SiteProfile::priority(Priority priority) const {
-  switch (priority) {
-    case Priority::kLow:
-      return low;
-    case Priority::kHigh:
-      return high;
-    case Priority::kNormal:
-      break;
-  }
-  return normal;
-}
-
-const GpuType* SiteProfile::find_gpu(std::string_view name) const {
-  const std::string wanted = folded(name);
-  for (const auto& [gpu_name, gpu] : gpus) {
-    if (folded(gpu_name) == wanted) return &gpu;
-  }
-  for (const auto& [gpu_name, gpu] : gpus) {
-    const auto is_wanted = [&](const std::string& alias) { return folded(alias) == wanted; };
-    if (std::any_of(gpu.aliases.begin(), gpu.aliases.end(), is_wanted)) return &gpu;
-  }
-  return nullptr;
-}
 
 Result<SiteProfile> parse_site_profile(const std::vector<SiteFile>& files) {
   ProfileReader reader;

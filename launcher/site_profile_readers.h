@@ -27,4 +27,7 @@ bool read_name(GroupReader& group, std::string_view key, std::string& name);
 // What is wrong with one of `sbatch_options`, in words that go on after "found 'OPTION'"; empty: nothing.
 std::string sbatch_option_fault(std::string_view option);
 
+// A GPU's name as it is compared: GPUs are called H100 by one and h100 by another.
+std::string folded(std::string_view name);
+
 }  // namespace muster::site_file

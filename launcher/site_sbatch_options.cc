@@ -71,6 +71,7 @@ constexpr std::array kOwnOptions{
     OwnOption{"--time", kTimes},
     OwnOption{"--time-min", kTimes},
     OwnOption{"--usage", ""},
+    OwnOption{"--use-min-nodes", kTaskWorkers},
     OwnOption{"--version", ""},
     OwnOption{"--wait", ""},
     OwnOption{"--wrap", ""},

@@ -22,7 +22,7 @@ TEST(MemoryAmount, UnitsAndWhatTheyCountFor) {
   EXPECT_EQ(parse_memory_amount("4096"), (MemoryAmount{4096 * kMi, Per::kNotSaid}));
   EXPECT_EQ(parse_memory_amount("4000M"), (MemoryAmount{4000 * kMi, Per::kNotSaid}));
   EXPECT_EQ(parse_memory_amount("4G"), (MemoryAmount{4096 * kMi, Per::kNotSaid}));
-  EXPECT_EQ(parse_memory_amount("16544k"), (MemoryAmount{16544 * 1024, Per::kNotSaid}));
+  EXPECT_EQ(parse_memory_amount("16544k"), (MemoryAmount{16'941'056, Per::kNotSaid}));
   EXPECT_EQ(parse_memory_amount("2T"), (MemoryAmount{2 * kMi * kMi, Per::kNotSaid}));
   EXPECT_EQ(parse_memory_amount("64Mc"), (MemoryAmount{64 * kMi, Per::kCpu}));
   EXPECT_EQ(parse_memory_amount("4Gn"), (MemoryAmount{4096 * kMi, Per::kNode}));
