@@ -1,0 +1,27 @@
+#include "launcher/allocation_request.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+
+namespace muster {
+
+std::string gres_of(const AllocationRequest& request) {
+  if (request.gpus_per_worker == 0) return "";
+  if (request.gres_type.empty()) return fmt::format("gpu:{}", request.gpus_per_worker);
+  return fmt::format("gpu:{}:{}", request.gres_type, request.gpus_per_worker);
+}
+
+std::optional<std::string_view> unfit_for_script(std::string_view value) {
+  for (const unsigned char c : value) {
+    if (c == '\n' || c == '\r') return "a line break";
+    if (c == ' ') return "a space";
+    if (c == '"' || c == '\'') return "a quotation mark";
+    if (c == '#') return "a #";
+    if (c == '\\') return "a backslash";
+    if (std::iscntrl(c) != 0) return "a control character";
+  }
+  return std::nullopt;
+}
+
+}  // namespace muster
