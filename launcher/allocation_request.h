@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "launcher/site_profile.h"
@@ -39,8 +38,8 @@ struct AllocationRequest {
 // typed allocation gets no GPUs. Empty without GPUs.
 std::string gres_of(const AllocationRequest& request);
 
-// The first thing in a value that a line of a batch script would not pass on as it is ("a space"): #SBATCH
-// lines are split at spaces, unquoted, and end at a '#'. None: the value is fit.
-std::optional<std::string_view> unfit_for_script(std::string_view value);
+// What is wrong with a value as part of a batch script ("found 'a b'; options of a batch script cannot hold a
+// space"): #SBATCH lines are split at spaces, unquoted, and end at a '#'. Empty: nothing.
+std::string script_fault(const std::string& value);
 
 }  // namespace muster

@@ -90,10 +90,8 @@ void refuse_names(const TaskSpec& spec, const SiteProfile& site, Findings& findi
 // Texts that become part of the batch script.
 void refuse_texts(const TaskSpec& spec, Findings& findings) {
   const auto check = [&](const char* key, const std::string& value) {
-    const auto unfit = unfit_for_script(value);
-    findings.add(
-        key, unfit.has_value(),
-        fmt::format("found '{}'; options of a batch script cannot hold {}", value, unfit.value_or("")));
+    const std::string fault = script_fault(value);
+    findings.add(key, !fault.empty(), fault);
   };
   check("checkpoint_path", spec.checkpoint_path);
   check("resources.constraint", spec.resources.constraint);

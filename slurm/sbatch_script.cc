@@ -40,10 +40,9 @@ class Lines {
 
  private:
   void check(std::string_view name, const std::string& value) {
-    const auto unfit = unfit_for_script(value);
-    if (!unfit || !error_.message.empty()) return;
-    error_ = {ErrorCode::kInvalidArgument,
-              fmt::format("{}: found '{}'; options of a batch script cannot hold {}", name, value, *unfit)};
+    const std::string fault = script_fault(value);
+    if (fault.empty() || !error_.message.empty()) return;
+    error_ = {ErrorCode::kInvalidArgument, fmt::format("{}: {}", name, fault)};
   }
 
   std::string text_;
