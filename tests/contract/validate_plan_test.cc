@@ -78,6 +78,8 @@ TEST_F(ValidatePlan, ExitCodesTellWhatWentWrong) {
   EXPECT_EQ(muster("validate --frobnicate good.yaml").exit_code, contract::kMusterUsage);
   EXPECT_EQ(muster("plan good.yaml good.yaml").exit_code, contract::kMusterUsage);
   EXPECT_EQ(muster("plan good.yaml --format xml").exit_code, contract::kMusterUsage);
+  EXPECT_EQ(muster("plan good.yaml --format sbatch --hostfile hosts").exit_code, contract::kMusterUsage);
+  EXPECT_EQ(muster("plan image.yaml --format sbatch").exit_code, contract::kMusterUnavailable);
   EXPECT_EQ(muster("plan good.yaml --hostfile hosts").exit_code, contract::kMusterBadTaskFile);
   EXPECT_EQ(muster("plan good.yaml --hostfile nothing").exit_code, contract::kMusterNotFound);
   EXPECT_EQ(muster("validate image.yaml").exit_code, contract::kMusterOk);
@@ -113,6 +115,19 @@ TEST_F(ValidatePlan, PlanShowsAndStartsNothing) {
   EXPECT_EQ(plan["placement"][1]["name"], "node2");
   EXPECT_EQ(plan["placement"][1]["ranks"], 1);
   EXPECT_EQ(plan["checkpoint_root"], (state() / "muster" / "work").string());
+  EXPECT_FALSE(fs::exists(work() / "started"));
+  EXPECT_FALSE(fs::exists(state()));
+}
+
+TEST_F(ValidatePlan, PlanShowsTheBatchScriptAlone) {
+  write("task.yaml",
+        "task_name: t\nentry_point: touch\nargs: [started]\ncheckpoint_path: /runs\nresources: {time_limit: "
+        "unlimited}\n");
+  const Outcome outcome = muster("plan task.yaml --format sbatch");
+  EXPECT_EQ(outcome.exit_code, contract::kMusterOk) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith("#!/bin/sh\n#SBATCH --job-name=t\n#SBATCH --comment=muster:RUN_ID\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("/bin/muster supervise /runs/RUN_ID\n"));
+  EXPECT_THAT(outcome.err, StartsWith("muster: task.yaml:5:13: resources.time_limit: "));
   EXPECT_FALSE(fs::exists(work() / "started"));
   EXPECT_FALSE(fs::exists(state()));
 }
