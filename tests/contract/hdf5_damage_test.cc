@@ -6,6 +6,7 @@
 
 #include "common/checkpoint/hash.h"
 #include "common/checkpoint/verify.h"
+#include "common/sha256.h"
 #include "tests/support/faulty_file_ops.h"
 #include "tests/support/hdf5_store_helpers.h"
 #include "tests/support/temporary_directory.h"
@@ -15,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -203,6 +205,22 @@ TEST_F(Hdf5DamageTest, AllDamagedMeansNoneIsLeft) {
   ASSERT_TRUE(loaded);
   EXPECT_EQ(loaded->step, -1);
   EXPECT_EQ(loaded->quarantined.size(), 2U);
+}
+
+// With a sound marker: the manifest is as it was written, by a program of the future.
+TEST_F(Hdf5DamageTest, ACheckpointOfAnotherVersionIsRefusedAndLeftWhereItIs) {
+  std::ifstream in(newest() / kManifestFile);
+  json manifest = json::parse(in);
+  manifest["version"] = 2;
+  const std::string text = manifest.dump();
+  std::ofstream(newest() / kManifestFile) << text;
+  std::ofstream(newest() / kMarkerFile) << marker_text(sha256_hex(text.data(), text.size()));
+  const auto loaded = load_sample(setup_);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(loaded.error().message, AllOf(HasSubstr("step-000000000002"), HasSubstr("format version 2")));
+  EXPECT_EQ(step_directories(setup_.directory)->size(), 2U);
+  EXPECT_FALSE(fs::exists(setup_.directory / kQuarantineDirectory));
 }
 
 TEST_F(Hdf5DamageTest, BytesThatRotAfterTheLoadAreNotHandedOut) {
