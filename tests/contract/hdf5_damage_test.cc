@@ -370,7 +370,7 @@ TEST_F(SeparateDirectoriesTest, ASaveSaysThatTheFileSystemIsNotShared) {
   for (const auto& outcome : on_two_nodes(save)) {
     ASSERT_FALSE(outcome);
     EXPECT_THAT(outcome.error().message, HasSubstr("rank 1: cannot create"));
-    EXPECT_THAT(outcome.error().message, HasSubstr("do all ranks share the file system?"));
+    EXPECT_THAT(outcome.error().message, HasSubstr("must lie on a file system that all ranks share"));
   }
   fs::create_directory(other_ / partial_directory_name(1, 3));
   for (const auto& outcome : on_two_nodes(save)) {
