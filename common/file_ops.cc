@@ -36,6 +36,7 @@ class PosixFileOps final : public FileOps {
   int mkdir(const fs::path& path, mode_t mode) override { return or_errno(::mkdir(path.c_str(), mode)); }
   int unlink(const fs::path& path) override { return or_errno(::unlink(path.c_str())); }
   int rmdir(const fs::path& path) override { return or_errno(::rmdir(path.c_str())); }
+  int stat(const fs::path& path, struct stat& info) override { return or_errno(::stat(path.c_str(), &info)); }
 };
 
 tl::unexpected<Error> system_failure(std::string_view what, const fs::path& path, int negative_errno) {
@@ -81,6 +82,14 @@ ErrorCode error_code_of_errno(int error_number) {
 }
 
 std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
+
+Result<bool> file_exists(FileOps& ops, const fs::path& path) {
+  struct stat info {};
+  const int result = uninterrupted([&] { return ops.stat(path, info); });
+  if (result >= 0) return true;
+  if (result == -ENOENT || result == -ENOTDIR) return false;
+  return system_failure("look for", path, result);
+}
 
 Status write_new_file(FileOps& ops, const fs::path& path, std::span<const std::byte> bytes, mode_t mode) {
   const int fd = uninterrupted([&] { return ops.open(path, O_WRONLY | O_CREAT | O_EXCL, mode); });

@@ -144,14 +144,15 @@ class TrainLoop {
                            {"data", data_.train->fingerprint() + data_.test->fingerprint()},
                            {"device", parts_.device.info()},
                            {"buckets", replica_->layout().hash}};
-    return identity.dump();
+    // Paths need not be UTF-8.
+    return identity.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
   Status restore() {
     MUSTER_ASSIGN(const bool resumed, resume());
     if (resumed || options_.init_from.empty()) return {};
     const auto found = find_together(parts_.communicator, options_.init_from, agreement_options());
-    if (!found) return fail(found.error().code, "--init-from: {}", found.error().message);
+    if (!found) return fail(found.error().code, "trainer.init_from (--init-from): {}", found.error().message);
     MUSTER_TRY(read_parameters(*found, parameters_of(replica_->saved_tensors())));
     state_.initial_parameters = {found->path.string(), found->manifest.step, found->manifest_sha256};
     json initialised = to_json(*state_.initial_parameters);

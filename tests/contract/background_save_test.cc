@@ -14,6 +14,7 @@
 #include "common/checkpoint/verify.h"
 #include "common/run_contract.h"
 #include "tests/support/faulty_file_ops.h"
+#include "tests/support/forwarding_file_ops.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/training_fixture.h"
 #include "trainer/checkpoint/hdf5_store.h"
@@ -169,7 +170,7 @@ TEST(BackgroundSave, DyingAtAnyFileOperationLeavesASoundCheckpointOrNone) {
 }
 
 // Holds up every write until it is opened.
-class GatedFileOps final : public FileOps {
+class GatedFileOps final : public testing::ForwardingFileOps {
  public:
   explicit GatedFileOps(bool open) : open_(open) {}
   void open_gate() {
@@ -179,21 +180,13 @@ class GatedFileOps final : public FileOps {
   }
   bool timed_out() const { return timed_out_; }
 
-  int open(const fs::path& path, int flags, mode_t mode) override { return base_.open(path, flags, mode); }
   ssize_t write(int fd, const void* data, std::size_t bytes) override {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::minutes(1), [&] { return open_; })) timed_out_ = true;
-    return base_.write(fd, data, bytes);
+    return ForwardingFileOps::write(fd, data, bytes);
   }
-  int fsync(int fd) override { return base_.fsync(fd); }
-  int close(int fd) override { return base_.close(fd); }
-  int rename(const fs::path& from, const fs::path& to) override { return base_.rename(from, to); }
-  int mkdir(const fs::path& path, mode_t mode) override { return base_.mkdir(path, mode); }
-  int unlink(const fs::path& path) override { return base_.unlink(path); }
-  int rmdir(const fs::path& path) override { return base_.rmdir(path); }
 
  private:
-  FileOps& base_ = posix_file_ops();
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_;
@@ -235,23 +228,15 @@ TEST(BackgroundSave, StepsGoOnWhileASaveIsInFlightAndThereIsNeverASecondOne) {
 }
 
 // A slow disk is not a lost rank: heartbeats go on.
-class SlowFileOps final : public FileOps {
+class SlowFileOps final : public testing::ForwardingFileOps {
  public:
   explicit SlowFileOps(milliseconds delay) : delay_(delay) {}
-  int open(const fs::path& path, int flags, mode_t mode) override { return base_.open(path, flags, mode); }
-  ssize_t write(int fd, const void* data, std::size_t bytes) override { return base_.write(fd, data, bytes); }
   int fsync(int fd) override {
     std::this_thread::sleep_for(delay_);
-    return base_.fsync(fd);
+    return ForwardingFileOps::fsync(fd);
   }
-  int close(int fd) override { return base_.close(fd); }
-  int rename(const fs::path& from, const fs::path& to) override { return base_.rename(from, to); }
-  int mkdir(const fs::path& path, mode_t mode) override { return base_.mkdir(path, mode); }
-  int unlink(const fs::path& path) override { return base_.unlink(path); }
-  int rmdir(const fs::path& path) override { return base_.rmdir(path); }
 
  private:
-  FileOps& base_ = posix_file_ops();
   milliseconds delay_;
 };
 

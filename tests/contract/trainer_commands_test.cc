@@ -253,7 +253,7 @@ TEST_F(TrainerCommands, ParametersThatDoNotFitAreNamed) {
   EXPECT_THAT(result.errors, HasSubstr("\n  parameters/layer0.weight: [16, 64] there, [8, 64] here"));
   EXPECT_THAT(result.errors, HasSubstr("\n  parameters/layer2.weight: missing there, [10, 8] here"));
   EXPECT_THAT(train(scratch("other"), {{"--init-from", scratch("nothing")}}).errors,
-              HasSubstr("--init-from: " + scratch("nothing").string() + " is not there"));
+              HasSubstr("trainer.init_from (--init-from): " + scratch("nothing").string() + " is not there"));
 }
 
 TEST_F(TrainerCommands, TheNewestSoundCheckpointOfADirectoryIsTaken) {

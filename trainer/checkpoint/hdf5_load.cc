@@ -59,6 +59,7 @@ class Loader {
   Loader(CheckpointDirectory& directory, const Group& group) : directory_(directory), group_(group) {}
 
   Result<LoadOutcome> run(std::int32_t generation) {
+    generation_ = generation;
     MUSTER_TRY(agree_after_rank_0(group_, [&] { return claim(generation); }));
     for (;;) {
       MUSTER_ASSIGN(const json proposal, agree_after_rank_0(group_, [&] { return propose(); }));
@@ -72,9 +73,14 @@ class Loader {
   }
 
  private:
+  // Before any step: where nothing can be stored, nothing should be trained.
   Result<json> claim(std::int32_t generation) {
-    MUSTER_TRY(directory_.claim(generation));
-    return json();
+    const Status claimed = directory_.claim(generation);
+    if (claimed) return json();
+    if (claimed.error().code != ErrorCode::kNoSpace && !directory_.is_read_only())
+      return tl::unexpected(claimed.error());
+    return fail(ErrorCode::kNotStored, "no checkpoint can be stored in {}: {}", directory_.path().string(),
+                claimed.error().message);
   }
 
   // Rank 0: the newest checkpoint whose marker and manifest are sound; those that are not go into quarantine.
@@ -147,10 +153,13 @@ class Loader {
   Result<LoadOutcome> finish(std::unique_ptr<LoadedCheckpoint> checkpoint) {
     MUSTER_ASSIGN(const json told, agree_after_rank_0(group_, [&]() -> Result<json> {
                     // Best effort; the next save tries again and reports.
-                    directory_.remove_debris();
+                    directory_.remove_debris(generation_);
                     json now = json::array();
                     for (const Quarantined& q : quarantined_) now.push_back(to_json(q));
-                    const auto lost = checkpoint ? std::nullopt : directory_.newest_in_quarantine();
+                    std::optional<Quarantined> lost;
+                    if (!checkpoint) {
+                      MUSTER_ASSIGN(lost, directory_.newest_in_quarantine());
+                    }
                     return json{{"now", std::move(now)}, {"lost", lost ? to_json(*lost) : json()}};
                   }));
     LoadOutcome outcome;
@@ -162,6 +171,7 @@ class Loader {
 
   CheckpointDirectory& directory_;
   const Group& group_;
+  std::int32_t generation_ = 0;
   std::vector<Quarantined> quarantined_;  // rank 0
 };
 

@@ -7,6 +7,8 @@
 #include <cassert>
 #include <utility>
 
+#include "common/file_ops.h"
+
 #include "common/sha256.h"
 
 namespace muster::data {
@@ -127,9 +129,10 @@ Result<DatasetPair> pair_in_memory(std::string_view format, MemorySamples train,
 }
 
 Status require_data_directory(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(directory, ignored)) return {};
-  if (std::filesystem::exists(directory, ignored)) {
+  MUSTER_ASSIGN(const bool is_there, file_exists(posix_file_ops(), directory));
+  std::error_code unknown;
+  if (std::filesystem::is_directory(directory, unknown)) return {};
+  if (is_there) {
     return fail(ErrorCode::kNotFound, "{} is no directory; allowed: the directory that holds the data",
                 directory.string());
   }
