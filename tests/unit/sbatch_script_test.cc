@@ -2,6 +2,7 @@
 // tests/golden/sbatch_*.sh.
 #include "slurm/sbatch_script.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
