@@ -29,7 +29,7 @@ class SbatchScriptClusterTest : public testing::ClusterTest {
 
   // The task's script, with `muster` being a shell script of these commands. Returns its path.
   std::string script(const std::string& task, const std::string& commands,
-                     slurm::SubmitOptions options = {}) {
+                     const slurm::SubmitOptions& options = {}) {
     const fs::path program = run_ / "muster";
     std::ofstream(program) << "#!/bin/sh\n" << commands;
     fs::permissions(program, fs::perms::owner_all);

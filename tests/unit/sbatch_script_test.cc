@@ -2,6 +2,7 @@
 // tests/golden/sbatch_*.sh.
 #include "slurm/sbatch_script.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -141,7 +142,7 @@ TEST(SbatchScript, RefusesValuesThatALineCannotHold) {
     Plan with = plan();
     with.allocation->place.qos = value;
     EXPECT_EQ(refusal_of(with),
-              "--qos: found '" + shown + "'; options of a batch script cannot hold " + words);
+              fmt::format("--qos: found '{}'; options of a batch script cannot hold {}", shown, words));
     with = plan();
     with.allocation->extra_options = {"--comment=" + value};
     EXPECT_THAT(refusal_of(with), StartsWith("a site's sbatch option: found '--comment=" + shown + "'"));
