@@ -107,7 +107,7 @@ void notice_on_bare_metal(const TaskSpec& spec, Findings& findings) {
 std::vector<std::string> refusals(const TaskSpec& spec, const PlanOptions& options) {
   Findings findings(spec);
   const SiteProfile* site = options.slurm_site;
-  refuse_everywhere(spec, site == nullptr ? "`muster run`" : "`muster submit`", findings);
+  refuse_everywhere(spec, site == nullptr ? "`muster run`" : "muster under Slurm", findings);
   if (site == nullptr) {
     refuse_on_bare_metal(spec, findings);
   } else {

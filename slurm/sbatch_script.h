@@ -1,4 +1,4 @@
-// The batch script of a run: what `muster submit` gives to sbatch and `muster plan --format sbatch` shows.
+// The batch script of a run, as sbatch takes it and `muster plan --format sbatch` shows it.
 // Pure.
 //
 // It asks for the allocation and becomes `muster supervise`, which starts the ranks in it. It names

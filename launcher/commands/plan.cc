@@ -1,5 +1,5 @@
-// muster plan FILE: shows what `muster run FILE` would start, or what `muster submit FILE` would send to
-// sbatch; starts and writes nothing.
+// muster plan FILE: shows what `muster run FILE` would start, or the batch script that FILE becomes on Slurm;
+// starts and writes nothing.
 #include "launcher/plan.h"
 
 #include <fmt/format.h>
