@@ -57,11 +57,11 @@ int after_output(int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view name = argc > 1 ? argv[1] : "";
-  if (name.empty()) {
+  if (argc < 2) {
     print_usage(stderr);
     return muster::contract::kMusterUsage;
   }
+  const std::string_view name = argv[1];
   if (name == "--help" || name == "-h" || name == "help") {
     print_usage(stdout);
     return after_output(muster::contract::kMusterOk);

@@ -31,6 +31,16 @@ Result<std::vector<std::string>> program_argv(const TaskSpec& spec, const PlanOp
   return argv;
 }
 
+std::map<std::string, std::string> places_of(const TaskSpec& spec) {
+  std::map<std::string, std::string> places;
+  for (const char* key : {"entry_point", "data_path", "checkpoint_path", "trainer.init_from"}) {
+    const auto position = spec.positions.find(key);
+    if (position == spec.positions.end()) continue;
+    places[key] = fmt::format("{}:{}:{}", spec.shown_file, position->second.line, position->second.column);
+  }
+  return places;
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
@@ -48,6 +58,7 @@ Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
   plan.checkpoint_root =
       spec.checkpoint_path.empty() ? options.default_checkpoint_root : spec.checkpoint_path;
   plan.data_path = spec.data_path;
+  if (spec.trainer) plan.init_from = spec.trainer->init_from;
   plan.stop_signal = spec.schedule.stop_signal;
   plan.grace = spec.schedule.grace;
   plan.network_interface = planning::network_interface(spec, options);
@@ -65,6 +76,7 @@ Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
   }
   plan.result_fingerprint = planning::result_fingerprint(spec, options);
   plan.notices = planning::notices(spec, options);
+  plan.places = places_of(spec);
   return plan;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct Plan {
   std::string working_directory;                 // absolute: the task file's folder
   std::string checkpoint_root;                   // absolute: run directories are made below it
   std::string data_path;                         // absolute or empty
+  std::string init_from;                         // of the trainer: absolute or empty
   std::string stop_signal = "SIGUSR1";
   std::chrono::milliseconds grace{30000};  // from the stop signal to the kill
   std::string network_interface;           // empty: automatic
@@ -50,7 +52,12 @@ struct Plan {
   // What the task file asks for and the target has no use for (a priority without a queue), or understands in
   // a way that might surprise: to be shown to the user, one line each.
   std::vector<std::string> notices;
+  // Where the task file names what must be there, by key ("data_path"): FILE:LINE:COLUMN, for messages.
+  std::map<std::string, std::string> places;
 };
+
+// The key of result_fingerprint for the identity of the checkpoint at trainer.init_from, while one is there.
+inline constexpr const char* kInitFromIdentity = "trainer.init_from.sha256";
 
 struct PlanOptions {
   const SiteProfile* slurm_site = nullptr;  // for Slurm at this site; null: bare metal. Outlives make_plan.

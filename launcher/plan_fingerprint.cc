@@ -28,7 +28,7 @@ std::vector<std::pair<std::string, std::string>> result_fingerprint(const TaskSp
     }
   }
   if (!options.init_from_sha256.empty()) {
-    fingerprint.emplace_back("trainer.init_from.sha256", options.init_from_sha256);
+    fingerprint.emplace_back(kInitFromIdentity, options.init_from_sha256);
   }
   for (const EnvironmentVariable& variable : spec.env) {
     fingerprint.emplace_back("env." + variable.name,

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <vector>
 
+#include "common/checkpoint/find_checkpoint.h"
+
 namespace muster {
 
 namespace {
@@ -17,11 +19,17 @@ namespace fs = std::filesystem;
 
 class Findings {
  public:
-  void missing(std::string line) {
+  explicit Findings(const Plan& plan) : plan_(plan) {}
+
+  void missing(const std::string& key, const std::string& what) {
     something_missing_ = true;
-    lines_.push_back(std::move(line));
+    forbidden(key, what);
   }
-  void forbidden(std::string line) { lines_.push_back(std::move(line)); }
+  void forbidden(const std::string& key, const std::string& what) {
+    const auto place = plan_.places.find(key);
+    const std::string where = place == plan_.places.end() ? "" : place->second + ": ";
+    lines_.push_back(fmt::format("{}{}: {}", where, key, what));
+  }
 
   Status status() const {
     if (lines_.empty()) return {};
@@ -30,6 +38,7 @@ class Findings {
   }
 
  private:
+  const Plan& plan_;
   bool something_missing_ = false;
   std::vector<std::string> lines_;
 };
@@ -63,20 +72,20 @@ void check_program(const Plan& plan, Findings& findings) {
   std::error_code ignored;
   if (program.find('/') == std::string::npos) {
     if (!is_on_path(program, search_path(plan))) {
-      findings.missing(fmt::format("entry_point: no command '{}' on PATH", program));
+      findings.missing("entry_point", fmt::format("no command '{}' on PATH", program));
     }
   } else if (!fs::exists(program, ignored)) {
-    findings.missing(fmt::format("entry_point: no file {}", program));
+    findings.missing("entry_point", fmt::format("no file {}", program));
   } else if (!is_executable_file(program)) {
-    findings.forbidden(fmt::format("entry_point: {} cannot be executed; `chmod +x` it", program));
+    findings.forbidden("entry_point", fmt::format("{} cannot be executed; `chmod +x` it", program));
   }
   const bool is_script = program == "python3" && plan.argv.size() > 1;
   if (!is_script) return;
   const std::string& script = plan.argv[1];
   if (!fs::exists(script, ignored)) {
-    findings.missing(fmt::format("entry_point: no file {}", script));
+    findings.missing("entry_point", fmt::format("no file {}", script));
   } else if (access(script.c_str(), R_OK) != 0) {
-    findings.forbidden(fmt::format("entry_point: {} cannot be read", script));
+    findings.forbidden("entry_point", fmt::format("{} cannot be read", script));
   }
 }
 
@@ -87,23 +96,35 @@ void check_checkpoint_path(const Plan& plan, Findings& findings) {
     const fs::file_status status = fs::status(path, ignored);
     if (fs::is_directory(status)) return;
     if (fs::exists(status)) {
-      return findings.forbidden(fmt::format("checkpoint_path: {} is no directory", path.string()));
+      return findings.forbidden("checkpoint_path", fmt::format("{} is no directory", path.string()));
     }
     if (path == path.parent_path()) return;
   }
 }
 
+void check_init_from(const Plan& plan, Findings& findings) {
+  const auto found = checkpoint::find_checkpoint(plan.init_from, checkpoint::Verify::kManifest);
+  if (found) return;
+  const Error& error = found.error();
+  if (error.code == ErrorCode::kNotFound || error.code == ErrorCode::kCorrupt) {
+    findings.missing("trainer.init_from", error.message);
+  } else {
+    findings.forbidden("trainer.init_from", error.message);
+  }
+}
+
 }  // namespace
 
-Status check_inputs(const Plan& plan) {
-  Findings findings;
+Status check_inputs(const Plan& plan, bool has_checkpoint) {
+  Findings findings(plan);
   if (!plan.hosts.empty()) return {};
   check_program(plan, findings);
   std::error_code ignored;
   if (!plan.data_path.empty() && !fs::exists(plan.data_path, ignored)) {
-    findings.missing(fmt::format("data_path: nothing at {}", plan.data_path));
+    findings.missing("data_path", fmt::format("nothing at {}", plan.data_path));
   }
   check_checkpoint_path(plan, findings);
+  if (!plan.init_from.empty() && !has_checkpoint) check_init_from(plan, findings);
   return findings.status();
 }
 

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "common/clock.h"
@@ -77,6 +79,23 @@ Status fill_run_directory(FileOps& ops, const RunDirectory& staged, const RunInf
   return sync_directory(ops, staged.path);
 }
 
+std::optional<std::string> value_of(const Fingerprint& fingerprint, std::string_view key) {
+  const auto found = std::find_if(fingerprint.begin(), fingerprint.end(),
+                                  [&](const auto& entry) { return entry.first == key; });
+  return found == fingerprint.end() ? std::nullopt : std::optional(found->second);
+}
+
+// `now`, with what was known before of a checkpoint that is not there any more.
+Fingerprint with_known_identity(const Fingerprint& before, Fingerprint now) {
+  constexpr std::string_view kPath = "trainer.init_from";
+  const auto known = value_of(before, kInitFromIdentity);
+  if (!known || value_of(now, kInitFromIdentity) || value_of(now, kPath) != value_of(before, kPath))
+    return now;
+  now.emplace_back(kInitFromIdentity, *known);
+  std::sort(now.begin(), now.end());
+  return now;
+}
+
 }  // namespace
 
 Result<std::optional<RunDirectory>> find_run(const Plan& plan) {
@@ -140,8 +159,9 @@ Result<RunInfo> read_run_info(const RunDirectory& run) {
 
 std::vector<FingerprintDifference> fingerprint_differences(const Fingerprint& before,
                                                            const Fingerprint& now) {
+  const Fingerprint known_now = with_known_identity(before, now);
   std::vector<FingerprintDifference> differences;
-  std::map<std::string, std::string> rest(now.begin(), now.end());
+  std::map<std::string, std::string> rest(known_now.begin(), known_now.end());
   for (const auto& [key, value] : before) {
     const auto found = rest.find(key);
     const std::string current = found == rest.end() ? "" : found->second;
@@ -157,7 +177,7 @@ std::vector<FingerprintDifference> fingerprint_differences(const Fingerprint& be
 Status update_run(const RunDirectory& run, const Plan& plan, const std::string& task_text, FileOps& ops) {
   MUSTER_ASSIGN(RunInfo info, read_run_info(run));
   info.task_file = plan.task_file;
-  info.fingerprint = plan.result_fingerprint;
+  info.fingerprint = with_known_identity(info.fingerprint, plan.result_fingerprint);
   MUSTER_TRY(publish_file(ops, run.task(), task_text, 0600));
   MUSTER_TRY(publish_file(ops, run.plan(), to_text(plan_to_json(plan))));
   return publish_file(ops, run.run_info(), to_text(info_to_json(info)));

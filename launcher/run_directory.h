@@ -70,12 +70,13 @@ struct FingerprintDifference {
   std::string now;
 };
 
-// What changed in the result-deciding part of the task.
+// What changed in the result-deciding part of the task. That the checkpoint of an unchanged trainer.init_from
+// can no longer be seen is no change: its run has begun.
 std::vector<FingerprintDifference> fingerprint_differences(const Fingerprint& before, const Fingerprint& now);
 
-// Replaces task.yaml, plan.json and the fingerprint after --accept-changes, or after an edit that does not
-// matter. Each file is replaced atomically, the fingerprint last: a crash in between is seen as the same
-// edit again.
+// Replaces task.yaml, plan.json and the fingerprint (but for the identity of a checkpoint that can no longer
+// be seen) after --accept-changes, or after an edit that does not matter. Each file is replaced atomically,
+// the fingerprint last: a crash in between is seen as the same edit again.
 Status update_run(const RunDirectory& run, const Plan& plan, const std::string& task_text,
                   FileOps& ops = posix_file_ops());
 

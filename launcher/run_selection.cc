@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
+#include "common/checkpoint/layout.h"
 #include "common/clock.h"
 #include "common/journal.h"
 #include "common/unique_fd.h"
@@ -59,6 +61,17 @@ Result<SelectedRun> make_run(const Plan& plan, const std::string& task_text) {
 }
 
 }  // namespace
+
+Result<bool> continues_from_checkpoint(const Plan& plan, const RunSelectionOptions& options) {
+  if (options.start_new) return false;
+  MUSTER_ASSIGN(const std::optional<RunDirectory> found, find_run(plan));
+  if (!found) return false;
+  const auto steps = checkpoint::step_directories(found->checkpoints());
+  if (!steps && steps.error().code == ErrorCode::kNotFound) return false;
+  MUSTER_TRY(steps);
+  return std::any_of(steps->begin(), steps->end(),
+                     [](const checkpoint::StepDirectory& step) { return step.committed; });
+}
 
 Result<SelectedRun> select_run(const Plan& plan, const std::string& task_text,
                                const RunSelectionOptions& options) {

@@ -31,4 +31,7 @@ struct SelectedRun {
 Result<SelectedRun> select_run(const Plan& plan, const std::string& task_text,
                                const RunSelectionOptions& options);
 
+// Whether the run that select_run() would go on with has a checkpoint of its own. Only looks.
+Result<bool> continues_from_checkpoint(const Plan& plan, const RunSelectionOptions& options);
+
 }  // namespace muster

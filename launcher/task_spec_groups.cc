@@ -58,6 +58,7 @@ bool read_mount_text(const std::string& text, const TaskFileContext& context, Mo
 Result<std::string> expand_path(const std::string& text, const TaskFileContext& context) {
   if (has_control_character(text))
     return fail(ErrorCode::kInvalidArgument, "a path with a control character");
+  if (text.empty()) return fail(ErrorCode::kInvalidArgument, "an empty path");
   std::string expanded = text;
   if (text.starts_with("${")) {
     const auto end = text.find('}');
@@ -170,11 +171,11 @@ void read_mounts(GroupReader& file, const TaskFileContext& context, std::vector<
       GroupReader group = file.item_group("mounts", item);
       group.require("source", kPathForms);
       group.require("target", kPathForms);
-      const bool good = read_path(group, "source", context, mount.source) &&
-                        read_path(group, "target", context, mount.target);
+      const bool has_source = read_path(group, "source", context, mount.source);
+      const bool has_target = read_path(group, "target", context, mount.target);
       group.boolean("read_only", mount.read_only);
       group.finish();
-      if (good) mounts.push_back(mount);
+      if (has_source && has_target) mounts.push_back(mount);
       continue;
     }
     std::string found = describe(item);

@@ -146,7 +146,8 @@ Result<TaskSpec> parse_task(std::string_view text, const TaskFileContext& contex
 }
 
 Result<TaskSpec> load_task_file(const fs::path& path) {
-  if (path.empty()) return fail(ErrorCode::kNotFound, "the task file's name is empty");
+  if (path.empty())
+    return fail(ErrorCode::kNotFound, "found an empty file name; allowed: the path of a task file");
   MUSTER_ASSIGN(const std::string text, read_text_file(path));
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error).lexically_normal();

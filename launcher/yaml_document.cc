@@ -153,6 +153,10 @@ class TreeBuilder : public YAML::EventHandler {
       diagnostics_.error(key.position, fmt::format("found {} as a key; allowed: a name", describe(key)));
       return;
     }
+    if (key.text.empty()) {
+      diagnostics_.error(key.position, "found an empty text as a key; allowed: a name");
+      return;
+    }
     // The mark of a value that is not there is wherever the scanner went to look for it.
     if (value.kind == YamlNode::Kind::kNull && value.position.line != key.position.line) {
       value.position = key.position;

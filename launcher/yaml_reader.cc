@@ -137,7 +137,7 @@ bool GroupReader::text(std::string_view key, std::string& value) {
   const YamlNode* node = take(key);
   if (node == nullptr) return false;
   if (node->kind != YamlNode::Kind::kScalar || node->text.empty()) {
-    reject(key, *node, "a text");
+    reject(key, *node, "a text that is not empty");
     return false;
   }
   value = node->text;
@@ -220,18 +220,18 @@ bool GroupReader::memory(std::string_view key, std::uint64_t& bytes) {
 }
 
 bool GroupReader::text_list(std::string_view key, std::vector<std::string>& values) {
-  constexpr std::string_view kAllowed = "a text or a list of texts";
+  constexpr std::string_view kAllowed = "a text or a list of texts, none of them empty";
   const YamlNode* node = take(key);
   if (node == nullptr) return false;
   std::vector<std::string> read;
-  if (node->kind == YamlNode::Kind::kScalar) {
+  if (node->kind == YamlNode::Kind::kScalar && !node->text.empty()) {
     read.push_back(node->text);
   } else if (node->kind == YamlNode::Kind::kSequence) {
     for (const YamlNode& item : node->items) {
-      if (item.kind == YamlNode::Kind::kScalar) {
+      if (item.kind == YamlNode::Kind::kScalar && !item.text.empty()) {
         read.push_back(item.text);
       } else if (item.kind != YamlNode::Kind::kInvalid) {
-        reject(key, item, "a text");
+        reject(key, item, "a text that is not empty");
         return false;
       }
     }

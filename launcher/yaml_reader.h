@@ -68,7 +68,7 @@ class GroupReader {
   // `name` is empty for the whole file.
   GroupReader(const YamlNode& map, std::string name, ReadContext& context);
 
-  bool text(std::string_view key, std::string& value);
+  bool text(std::string_view key, std::string& value);  // not an empty one
   bool integer(std::string_view key, std::int64_t min, std::int64_t max, std::int64_t& value);
   bool integer(std::string_view key, std::int64_t min, std::int64_t max, int& value);
   bool number(std::string_view key, const NumberRange& range, double& value);
@@ -77,7 +77,7 @@ class GroupReader {
   bool duration(std::string_view key, const DurationRange& range, std::chrono::milliseconds& value,
                 std::string_view besides = "");
   bool memory(std::string_view key, std::uint64_t& bytes);
-  // A list of texts, or a single one.
+  // A list of texts, or a single one; none of them empty.
   bool text_list(std::string_view key, std::vector<std::string>& values);
 
   template <class T>

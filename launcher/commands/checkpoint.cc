@@ -270,6 +270,10 @@ constexpr const char* kUsage =
     "name. show and hash take the newest committed checkpoint unless DIR is one; verify takes all.\n"
     "Exit code: 0, 66 if there is none, 71 if one is damaged.";
 
+constexpr const char* kForms =
+    "list, show, verify or hash, then a checkpoint, a directory of checkpoints, a run directory, a run id or "
+    "a task's name";
+
 }  // namespace
 
 int checkpoint(const Arguments& arguments) {
@@ -278,7 +282,7 @@ int checkpoint(const Arguments& arguments) {
   }
   po::options_description options("Options");
   options.add_options()("json", "print JSON");
-  const ParsedLine line = parse_command_line({kUsage, options, "ACTION DIR", 2}, arguments);
+  const ParsedLine line = parse_command_line({kUsage, options, "ACTION DIR", 2, kForms}, arguments);
   if (line.exit_code) return *line.exit_code;
   const auto& words = line.values["ACTION DIR"].as<std::vector<std::string>>();
   const auto action = std::find_if(kActions.begin(), kActions.end(),

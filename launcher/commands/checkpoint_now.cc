@@ -111,7 +111,8 @@ int checkpoint_now(const Arguments& arguments) {
   po::options_description options("Options");
   options.add_options()("timeout", po::value<std::string>()->default_value("10m"), "how long to wait")(
       "json", "print JSON");
-  const ParsedLine line = parse_command_line({kUsage, options, kRunArgument}, arguments);
+  const ParsedLine line =
+      parse_command_line({kUsage, options, kRunArgument, 1, kRunArgumentForms}, arguments);
   if (line.exit_code) return *line.exit_code;
   const std::string timeout_text = line.values["timeout"].as<std::string>();
   const auto timeout = parse_duration(timeout_text);

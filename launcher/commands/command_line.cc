@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/any.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <cstdio>
 #include <sstream>
@@ -11,6 +13,28 @@
 namespace muster::commands {
 
 namespace po = boost::program_options;
+
+namespace {
+
+// What is empty and was given by the user, and what may stand there; nothing if all is well.
+std::string empty_value(const po::variables_map& values, const CommandLine& command_line) {
+  for (const auto& [name, value] : values) {
+    const auto* words = boost::any_cast<std::vector<std::string>>(&value.value());
+    if (words != nullptr && std::find(words->begin(), words->end(), "") != words->end()) {
+      return fmt::format("{}: found an empty argument; allowed: {}", name, command_line.positional_allowed);
+    }
+    // A flag's value is an empty text, too.
+    const po::option_description* option = command_line.options.find_nothrow(name, false);
+    const auto* text = boost::any_cast<std::string>(&value.value());
+    if (option != nullptr && option->semantic()->max_tokens() > 0 && text != nullptr && text->empty() &&
+        !value.defaulted()) {
+      return fmt::format("--{}: found an empty text; allowed: {}", name, option->description());
+    }
+  }
+  return "";
+}
+
+}  // namespace
 
 ParsedLine parse_command_line(CommandLine command_line, const Arguments& arguments) {
   ParsedLine parsed;
@@ -39,6 +63,9 @@ ParsedLine parse_command_line(CommandLine command_line, const Arguments& argumen
     parsed.exit_code = contract::kMusterOk;
   } else if (!command_line.positional.empty() && !parsed.values.contains(command_line.positional)) {
     fmt::print(stderr, "muster: an argument is missing\n\n{}\n", command_line.usage);
+    parsed.exit_code = contract::kMusterUsage;
+  } else if (const std::string empty = empty_value(parsed.values, command_line); !empty.empty()) {
+    fmt::print(stderr, "muster: {}\n", empty);
     parsed.exit_code = contract::kMusterUsage;
   }
   return parsed;

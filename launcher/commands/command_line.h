@@ -20,6 +20,7 @@ struct CommandLine {
   boost::program_options::options_description options;
   std::string positional;
   int positional_max = 1;
+  std::string positional_allowed = "the path of a task file";  // for messages
 };
 
 // The parsed options, or the exit code to leave with at once: --help was printed, or a usage error.
@@ -27,6 +28,7 @@ struct ParsedLine {
   boost::program_options::variables_map values;
   std::optional<int> exit_code;
 };
+// An empty argument or option value is a usage error: it is what an unset variable of a script leaves.
 ParsedLine parse_command_line(CommandLine command_line, const Arguments& arguments);
 
 // Prints each line of the message as "muster: …" on standard error and returns the exit code for the error.

@@ -75,6 +75,11 @@ Result<std::optional<MasterAddress>> users_master(const Environment& environment
                 has_address ? contract::kMasterAddr : contract::kMasterPort,
                 has_address ? contract::kMasterPort : contract::kMasterAddr);
   }
+  if (environment.find(contract::kMasterAddr)->second.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} is set and empty; allowed: rank 0's host name or address, or neither it nor {}",
+                contract::kMasterAddr, contract::kMasterPort);
+  }
   const std::string& text = environment.find(contract::kMasterPort)->second;
   MasterAddress master{environment.find(contract::kMasterAddr)->second, 0};
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), master.port);

@@ -155,8 +155,8 @@ int logs(const Arguments& arguments) {
       {fmt::format(
            "usage: muster logs RUN [-f] [--attempt N] [--rank R] [--tail N]\n\nShows what the ranks of a "
            "run wrote, of its last attempt unless told otherwise.\n{}",
-           kRunArgumentHelp),
-       options, kRunArgument},
+           run_argument_help()),
+       options, kRunArgument, 1, kRunArgumentForms},
       arguments);
   if (line.exit_code) return *line.exit_code;
   const NamedRun named = named_run(line);

@@ -46,8 +46,8 @@ int rm(const Arguments& arguments) {
       {fmt::format(
            "usage: muster rm RUN [--force]\n\nRemoves a run: its directory with checkpoints and logs, "
            "and its entry in `muster list`.\n{}",
-           kRunArgumentHelp),
-       options, kRunArgument},
+           run_argument_help()),
+       options, kRunArgument, 1, kRunArgumentForms},
       arguments);
   if (line.exit_code) return *line.exit_code;
   const NamedRun named = named_run(line);

@@ -169,7 +169,8 @@ Result<int> run_task(const RunCommand& command) {
   MUSTER_ASSIGN(const TaskSpec spec, load_task_file(command.file));
   MUSTER_ASSIGN(const PlanOptions options, plan_options_here(command.request, spec));
   MUSTER_ASSIGN(const Plan plan, make_plan(spec, options));
-  MUSTER_TRY(check_inputs(plan));
+  MUSTER_ASSIGN(const bool has_checkpoint, continues_from_checkpoint(plan, command.selection));
+  MUSTER_TRY(check_inputs(plan, has_checkpoint));
   const std::unique_ptr<Scheduler> scheduler = make_local_scheduler();
   MUSTER_ASSIGN(const Allocation allocation, scheduler->allocate(plan));
   Console console(command.output);

@@ -1,5 +1,7 @@
 #include "launcher/commands/run_argument.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -7,6 +9,8 @@
 #include "launcher/run_index.h"
 
 namespace muster::commands {
+
+std::string run_argument_help() { return fmt::format("RUN is {}.", kRunArgumentForms); }
 
 NamedRun named_run(const ParsedLine& line) {
   auto run = resolve_run(line.values[kRunArgument].as<std::vector<std::string>>().front());

@@ -12,10 +12,12 @@ namespace muster::commands {
 // Name of the positional option.
 inline constexpr const char* kRunArgument = "RUN";
 
-// What RUN may be, for --help.
-inline constexpr const char* kRunArgumentHelp =
-    "RUN is a run id, a unique beginning of one past the task's name, a task's name (its newest run) or a "
-    "run directory.";
+// What RUN may be.
+inline constexpr const char* kRunArgumentForms =
+    "a run id, a unique beginning of one past the task's name, a task's name (its newest run) or a run "
+    "directory";
+// The same for --help.
+std::string run_argument_help();
 
 // The run that the command line names, or the exit code to leave with after having told why there is none.
 struct NamedRun {

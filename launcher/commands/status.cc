@@ -112,10 +112,11 @@ void print_text(const RunReport& report) {
 int status(const Arguments& arguments) {
   boost::program_options::options_description options("Options");
   options.add_options()("json", "as a JSON object");
-  const ParsedLine line = parse_command_line(
-      {fmt::format("usage: muster status RUN [--json]\n\nShows what became of a run.\n{}", kRunArgumentHelp),
-       options, kRunArgument},
-      arguments);
+  const ParsedLine line =
+      parse_command_line({fmt::format("usage: muster status RUN [--json]\n\nShows what became of a run.\n{}",
+                                      run_argument_help()),
+                          options, kRunArgument, 1, kRunArgumentForms},
+                         arguments);
   if (line.exit_code) return *line.exit_code;
   const NamedRun named = named_run(line);
   if (named.exit_code) return *named.exit_code;

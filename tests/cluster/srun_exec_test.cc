@@ -98,6 +98,33 @@ TEST_F(SrunExecTest, AnMpiProgramOverSeveralNodes) {
       0);
 }
 
+// Without PMIx each process of the step would be an MPI world of its own: two trainings that look like one.
+// Open MPI sees Slurm's variables and gives up; where it sees none, muster-train does.
+TEST_F(SrunExecTest, AnMpiProgramWithoutPmixIsRefused) {
+  const fs::path checkpoints = out_ / "checkpoints";
+  const Words train{testing::built_program("muster-train"),
+                    "--data-path",
+                    std::string(MUSTER_SOURCE_DIR) + "/examples/data/digits8x8",
+                    "--hidden",
+                    "16",
+                    "--steps",
+                    "4",
+                    "--checkpoint-dir",
+                    checkpoints.string()};
+  const Words placement{"--mpi=none", "-N2", "-n2"};
+  const ProgramResult by_open_mpi = srun(placement, train);
+  EXPECT_GT(by_open_mpi.exit_code, 0) << by_open_mpi;
+  EXPECT_THAT(by_open_mpi.err, HasSubstr("PMI"));
+
+  Words blind{"sh", "-c", "unset $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\)=.*/\\1/p'); exec \"$@\"", "sh"};
+  blind.insert(blind.end(), train.begin(), train.end());
+  const ProgramResult by_muster = srun(placement, blind);
+  EXPECT_EQ(by_muster.exit_code, contract::kExitDoNotRetry) << by_muster;
+  EXPECT_THAT(by_muster.err,
+              HasSubstr("the environment says WORLD_SIZE=2, but MPI says the number of ranks is 1"));
+  EXPECT_FALSE(fs::exists(checkpoints) && !fs::is_empty(checkpoints)) << "somebody trained";
+}
+
 // Each process would believe to be rank 0 of 1.
 TEST_F(SrunExecTest, ABatchScriptIsNoRank) {
   const fs::path log = out_ / "batch.log";

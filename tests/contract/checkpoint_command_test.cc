@@ -20,7 +20,6 @@ using nlohmann::json;
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::save_sample;
 using testing::StoreSetup;
 
@@ -173,14 +172,6 @@ TEST_F(CheckpointCommandTest, AWrongCommandLineIsAUsageError) {
     EXPECT_EQ(result.exit_code, contract::kMusterUsage) << argv.back();
     EXPECT_THAT(result.errors, HasSubstr("usage: muster checkpoint"));
   }
-}
-
-TEST_F(CheckpointCommandTest, NeedsNeitherHdf5NorMpi) {
-  const auto result = testing::run_command({"ldd", testing::built_program("muster")});
-  ASSERT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.output, HasSubstr("libcrypto"));
-  for (const char* library : {"libhdf5", "libmpi", "libcuda"})
-    EXPECT_THAT(result.output, Not(HasSubstr(library)));
 }
 
 }  // namespace

@@ -88,6 +88,48 @@ TEST_F(ValidatePlan, ExitCodesTellWhatWentWrong) {
   EXPECT_THAT(refused.errors, StartsWith("muster: image.yaml:3:1: image: found '/x.sqsh'"));
 }
 
+// What an unset variable of a script leaves: `--hostfile "$HOSTS"` once ran the task on this machine instead.
+TEST_F(ValidatePlan, WhatIsEmptyIsRefusedByName) {
+  write("good.yaml", kGood);
+  const std::string runs =
+      "muster: RUN: found an empty argument; allowed: a run id, a unique beginning of one past the task's "
+      "name, "
+      "a task's name (its newest run) or a run directory\n";
+  const std::string files = "muster: FILE: found an empty argument; allowed: the path of a task file\n";
+  const std::string hosts =
+      "muster: --hostfile: found an empty text; allowed: hosts to run on, one `name slots=N` a line\n";
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"validate ''", files},
+      {"validate good.yaml ''", files},
+      {"plan ''", files},
+      {"run ''", files},
+      {"status ''", runs},
+      {"logs ''", runs},
+      {"rm ''", runs},
+      {"rm '' --force", runs},
+      {"checkpoint now ''", runs},
+      {"checkpoint list ''",
+       "muster: ACTION DIR: found an empty argument; allowed: list, show, verify or hash, then a checkpoint, "
+       "a "
+       "directory of checkpoints, a run directory, a run id or a task's name\n"},
+      {"plan good.yaml --hostfile ''", hosts},
+      {"run good.yaml --hostfile ''", hosts},
+      {"run good.yaml --rsh-agent ''",
+       "muster: --rsh-agent: found an empty text; allowed: program to start daemons on hosts with (instead "
+       "of "
+       "ssh)\n"},
+      {"plan good.yaml --format ''", "muster: --format: found an empty text; allowed: text or json\n"},
+      {"''", "muster: unknown command ''; `muster --help` lists them\n"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = muster(arguments);
+    EXPECT_EQ(outcome.exit_code, contract::kMusterUsage) << arguments;
+    EXPECT_EQ(outcome.errors, message) << arguments;
+    EXPECT_EQ(outcome.output, "") << arguments;
+  }
+  EXPECT_FALSE(fs::exists(state()));
+}
+
 TEST_F(ValidatePlan, HelpIsThere) {
   for (const char* command : {"validate --help", "plan --help", "plan -h"}) {
     const Outcome outcome = muster(command);
@@ -124,10 +166,11 @@ TEST_F(ValidatePlan, PlanShowsTheBatchScriptAlone) {
         "task_name: t\nentry_point: touch\nargs: [started]\ncheckpoint_path: /runs\nresources: {time_limit: "
         "unlimited}\n");
   const Outcome outcome = muster("plan task.yaml --format sbatch");
-  EXPECT_EQ(outcome.exit_code, contract::kMusterOk) << outcome.err;
-  EXPECT_THAT(outcome.out, StartsWith("#!/bin/sh\n#SBATCH --job-name=t\n#SBATCH --comment=muster:RUN_ID\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("/bin/muster supervise /runs/RUN_ID\n"));
-  EXPECT_THAT(outcome.err, StartsWith("muster: task.yaml:5:13: resources.time_limit: "));
+  EXPECT_EQ(outcome.exit_code, contract::kMusterOk) << outcome.errors;
+  EXPECT_THAT(outcome.output,
+              StartsWith("#!/bin/sh\n#SBATCH --job-name=t\n#SBATCH --comment=muster:RUN_ID\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("/bin/muster supervise /runs/RUN_ID\n"));
+  EXPECT_THAT(outcome.errors, StartsWith("muster: task.yaml:5:13: resources.time_limit: "));
   EXPECT_FALSE(fs::exists(work() / "started"));
   EXPECT_FALSE(fs::exists(state()));
 }
@@ -136,7 +179,21 @@ TEST_F(ValidatePlan, RunRefusesAMissingProgramBeforeItStarts) {
   write("task.yaml", "task_name: t\nentry_point: ./nothing\n");
   const Outcome outcome = muster("run task.yaml");
   EXPECT_EQ(outcome.exit_code, contract::kMusterNotFound);
-  EXPECT_EQ(outcome.errors, "muster: entry_point: no file " + (work() / "nothing").string() + "\n");
+  EXPECT_EQ(outcome.errors,
+            "muster: task.yaml:2:1: entry_point: no file " + (work() / "nothing").string() + "\n");
+  EXPECT_FALSE(fs::exists(state()));
+}
+
+TEST_F(ValidatePlan, RunRefusesAMissingCheckpointToBeginWithBeforeItStarts) {
+  write("task.yaml",
+        "task_name: t\nentry_point: muster-train\ndata_path: /\ntrainer:\n  epochs: 1\n"
+        "  init_from: /nowhere\n");
+  const Outcome outcome = muster("run task.yaml");
+  EXPECT_EQ(outcome.exit_code, contract::kMusterNotFound);
+  EXPECT_EQ(
+      outcome.errors,
+      "muster: task.yaml:6:3: trainer.init_from: /nowhere is not there; allowed: a checkpoint (step-…), or "
+      "a directory of checkpoints\n");
   EXPECT_FALSE(fs::exists(state()));
 }
 

@@ -270,6 +270,8 @@ TEST_F(ExecTest, TasksOfASlurmStepOnSeveralNodesNeedASharedDirectory) {
   EXPECT_EQ(saved(4).at("MASTER_PORT"), "4711");
   EXPECT_THAT(step.run(exec() + Words{"true"}, {{"MASTER_ADDR", "node1"}}),
               ::testing::Each(contract::kExitDoNotRetry));
+  EXPECT_THAT(step.run(exec() + Words{"true"}, {{"MASTER_ADDR", ""}, {"MASTER_PORT", "4711"}}),
+              ::testing::Each(contract::kExitDoNotRetry));
   EXPECT_THAT(step.run(exec() + Words{"true"}, {{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "http"}}),
               ::testing::Each(contract::kExitDoNotRetry));
 }

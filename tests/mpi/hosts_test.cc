@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/file_ops.h"
 #include "common/journal.h"
@@ -69,10 +70,9 @@ class HostsTest : public ::testing::Test {
                                          << (shared_ / "out").string() << ", STAY: \"" << stay << "\"}\n";
   }
 
-  Words muster_run() const {
-    return hosts_->on_head({testing::built_program("muster"), "run", (shared_ / "task.yaml").string(),
-                            "--hostfile", (shared_ / "hostfile").string(), "--rsh-agent",
-                            hosts_->rsh_agent().string()});
+  Words muster_run(const std::string& task = "task.yaml") const {
+    return hosts_->on_head({testing::built_program("muster"), "run", (shared_ / task).string(), "--hostfile",
+                            (shared_ / "hostfile").string(), "--rsh-agent", hosts_->rsh_agent().string()});
   }
 
   ProgramOptions options() const {
@@ -126,6 +126,37 @@ TEST_F(HostsTest, EveryRankKnowsItsPlaceAndReachesRankZero) {
   EXPECT_THAT(of_all("MASTER_ADDR"), ::testing::Each(NetnsHosts::address(1)));
   EXPECT_THAT(of_all("MASTER_PORT"), ::testing::Each(of_all("MASTER_PORT").front()));
   EXPECT_EQ(told_by(0).at("heard"), (json{"1 host1", "2 host2", "3 host3", "4 host3"}));
+}
+
+// Over three hosts as on this machine alone: the same weights, bit for bit.
+TEST_F(HostsTest, MusterTrainComputesTheSameOverTheHostsOfAHostFile) {
+  const auto task = [&](const char* name, int workers) {
+    std::ofstream(shared_ / (std::string(name) + ".yaml"))
+        << "task_name: " << name << "\nnum_workers: " << workers
+        << "\nentry_point: muster-train\ndata_path: " << MUSTER_SOURCE_DIR
+        << "/examples/data/digits8x8\ncheckpoint_path: " << (shared_ / "runs").string()
+        << "\ntrainer: {hidden: [16], batch_size: 64, steps: 30, shards: 8, checkpoint: {every_steps: 10}}\n";
+  };
+  const auto hash_of = [&](const char* name) {
+    const ProgramResult result =
+        run_program({testing::built_program("muster"), "checkpoint", "hash", name}, options());
+    EXPECT_EQ(result.exit_code, 0) << result;
+    return result.out;
+  };
+  task("over_hosts", 5);
+  const ProgramResult over_hosts = run_program(muster_run("over_hosts.yaml"), options());
+  ASSERT_EQ(over_hosts.exit_code, 0) << over_hosts;
+  std::set<std::string> nodes;
+  for (const json& event : journal()) {
+    if (event.at("event") == contract::event::kHello && event.at("program") == "muster-train")
+      nodes.insert(event.at("node"));
+  }
+  EXPECT_THAT(nodes, ElementsAre("host1", "host2", "host3"));
+  task("alone", 1);
+  const ProgramResult alone =
+      run_program({testing::built_program("muster"), "run", (shared_ / "alone.yaml").string()}, options());
+  ASSERT_EQ(alone.exit_code, 0) << alone;
+  EXPECT_EQ(hash_of("over_hosts"), hash_of("alone"));
 }
 
 TEST_F(HostsTest, UnderTheUsersOwnMpirun) {

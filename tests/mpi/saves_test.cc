@@ -243,6 +243,32 @@ TEST_F(FullFileSystem, AStateThatCannotBeStoredIsAFailureThatNamesTheLastCheckpo
   EXPECT_EQ(run.hash(), undisturbed_hash());
 }
 
+// ---- Begun with another run's parameters
+// ----------------------------------------------------------------
+
+TEST(InitFrom, ThatIsGoneMattersOnlyUntilTheRunHasACheckpoint) {
+  const testing::TemporaryDirectory directory;
+  const fs::path other = directory.path() / "other";
+  RunUnderTest donor(demanding_task(1, 1));
+  ASSERT_EQ(donor.run({"--quiet"}), 0) << donor.output();
+  fs::copy(donor.run_directory() / "checkpoints", other, fs::copy_options::recursive);
+
+  RunUnderTest run(
+      with(demanding_task(2, kEpochs), "trainer:\n", "trainer:\n  init_from: " + other.string() + "\n"));
+  run.start();
+  ASSERT_TRUE(run.wait_for([](const json& e) { return e.at("event") == event::kInitialised; }))
+      << run.output();
+  ASSERT_TRUE(run.wait_for([](const json& e) { return e.at("event") == event::kCheckpoint; }))
+      << run.output();
+  ::kill(run.pid(), SIGINT);
+  ASSERT_EQ(run.wait(), contract::kMusterStopped) << run.output();
+  fs::remove_all(other);
+  EXPECT_EQ(run.run({"--new"}), contract::kMusterNotFound) << run.output();
+  EXPECT_THAT(run.output(), ContainsRegex("task.yaml:[0-9]+:3: trainer.init_from: " + other.string()));
+  EXPECT_EQ(run.run(), 0) << run.output();
+  EXPECT_TRUE(all_verify(run));
+}
+
 // ---- A file system without locks
 // -----------------------------------------------------------------------
 

@@ -48,6 +48,10 @@ std::vector<BadTaskFile> bad_files_and_keys() {
       {"ByteOrderMark", "\357\273\277task_name: a b\nentry_point: prog\n",
        "1:12: task_name: found 'a b'; allowed: " + kTaskNames},
       {"EmptyKey", kHead + ": 1\n", "3:1: found nothing as a key; allowed: a name"},
+      {"EmptyTextAsKey", kHead + "\"\": 1\nresources: {'': a}\nenv: {'': b}\n",
+       "3:1: found an empty text as a key; allowed: a name\n"
+       "4:13: found an empty text as a key; allowed: a name\n"
+       "5:7: found an empty text as a key; allowed: a name"},
       {"TabIndentation", kHead + "resources:\n\tgpu_type: a\n",
        "4:10: not valid YAML: illegal map value; the line is indented with a tab; allowed: spaces"},
       {"BadIndentation", kHead + "resources:\n  gpu_type: a\n constraint: b\n",
@@ -121,6 +125,8 @@ std::vector<BadTaskFile> bad_files_and_keys() {
        "1:12: task_name: found a list; allowed: " + kTaskNames},
       {"TaskNameIsNothing", "task_name:\nentry_point: prog\n",
        "1:1: task_name: found nothing; allowed: " + kTaskNames},
+      {"TaskNameIsEmpty", "task_name: \"\"\nentry_point: prog\n",
+       "1:12: task_name: found the quoted text ''; allowed: " + kTaskNames},
       {"NumberInWords", kHead + "num_workers: four\n",
        "3:14: num_workers: found 'four'; allowed: " + kWorkers},
       {"NumberInQuotes", kHead + "num_workers: \"4\"\n",
@@ -162,10 +168,15 @@ std::vector<BadTaskFile> bad_files_and_keys() {
        "3:18: checkpoint_path: found '${HOME}runs'; allowed: " + kPaths},
       {"UnclosedVariable", kHead + "checkpoint_path: \"${HOME/runs\"\n",
        "3:18: checkpoint_path: found '${HOME/runs'; allowed: " + kPaths},
+      {"PathIsEmpty", kHead + "data_path: ''\n",
+       "3:12: data_path: found the quoted text ''; allowed: " + kPaths},
       {"PathIsNothing", kHead + "data_path:\n", "3:1: data_path: found nothing; allowed: " + kPaths},
       {"PathWithNewline", kHead + "data_path: \"/a\\nb\"\n",
        "3:12: data_path: found a path with a control character; allowed: " + kPaths},
-      {"ImageIsAList", kHead + "image: [/a]\n", "3:8: image: found a list; allowed: a text"},
+      {"ImageIsAList", kHead + "image: [/a]\n",
+       "3:8: image: found a list; allowed: a text that is not empty"},
+      {"ImageIsEmpty", kHead + "image: ''\n",
+       "3:8: image: found the quoted text ''; allowed: a text that is not empty"},
   };
 }
 

@@ -44,7 +44,8 @@ std::vector<BadTaskFile> bad_groups() {
        "3:25: resources.time_limit: found '999d'; allowed: a duration with a unit, from 1s to 365d, " +
            kDurations},
       {"ExcludeIsAGroup", kHead + "resources: {exclude: {node1: true}}\n",
-       "3:22: resources.exclude: found a group of keys; allowed: a text or a list of texts"},
+       "3:22: resources.exclude: found a group of keys; allowed: a text or a list of texts, none of them "
+       "empty"},
       {"GpuTypeWithoutGpus", kHead + "resources: {gpu_type: a100}\n",
        "3:13: resources.gpu_type: found 'a100' while gpu_per_worker is 0; allowed: a GPU type only with "
        "gpu_per_worker of at least 1"},
@@ -71,6 +72,16 @@ std::vector<BadTaskFile> bad_groups() {
        "3:19: schedule.grace: found '30'; allowed: a duration with a unit, from 1s to 1d, " + kDurations},
       {"GraceIsZero", kHead + "schedule: {grace: 0s}\n",
        "3:19: schedule.grace: found '0s'; allowed: a duration with a unit, from 1s to 1d, " + kDurations},
+      {"EmptyTextsInLists", kHead + "resources: {exclude: [a, '']}\nhooks: {after: ''}\n",
+       "3:26: resources.exclude: found the quoted text ''; allowed: a text that is not empty\n"
+       "4:16: hooks.after: found the quoted text ''; allowed: a text or a list of texts, none of them empty"},
+      {"EmptyMounts", kHead + "mounts: [':/b', {source: '', target: ''}]\n",
+       "3:10: mounts: found an empty path; allowed: a list of SOURCE:TARGET, SOURCE:TARGET:ro or {source, "
+       "target, read_only}, both paths absolute\n"
+       "3:26: mounts.source: found the quoted text ''; allowed: an absolute path, or one that begins with "
+       "${TASK_DIR} or ${HOME}\n"
+       "3:38: mounts.target: found the quoted text ''; allowed: an absolute path, or one that begins with "
+       "${TASK_DIR} or ${HOME}"},
       {"UnknownSignal", kHead + "schedule: {stop_signal: SIGUSR3}\n",
        "3:25: schedule.stop_signal: found 'SIGUSR3'; allowed: SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP; did "
        "you mean 'SIGUSR1'?"},
@@ -125,7 +136,7 @@ std::vector<BadTaskFile> bad_groups() {
        "3:9: unknown key 'hooks.on_preemt'; did you mean 'on_preempt'? allowed here: after, before, on_end, "
        "on_preempt"},
       {"HookIsAGroup", kHead + "hooks: {before: {run: x}}\n",
-       "3:17: hooks.before: found a group of keys; allowed: a text or a list of texts"},
+       "3:17: hooks.before: found a group of keys; allowed: a text or a list of texts, none of them empty"},
   };
 }
 

@@ -49,6 +49,10 @@ TEST(Hostfile, NamesEveryErrorWithItsPlace) {
             "hosts:1:1: found slots=4 with max_slots=2; allowed: slots up to max_slots");
   EXPECT_EQ(error_of("user@a slots=1\n"),
             "hosts:1:1: found 'user@a'; allowed: a host's name or IPv4 address, then " + settings);
+  EXPECT_EQ(error_of(" slots=2\n"),
+            "hosts:1:2: found 'slots=2'; allowed: a host's name or IPv4 address, then " + settings);
+  EXPECT_EQ(error_of("\"\" slots=2\n"),
+            "hosts:1:1: found '\"\"'; allowed: a host's name or IPv4 address, then " + settings);
   EXPECT_EQ(error_of("-oProxyCommand=x\n"),
             "hosts:1:1: found '-oProxyCommand=x'; allowed: a host's name or IPv4 address, then " + settings);
   EXPECT_EQ(

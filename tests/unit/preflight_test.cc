@@ -71,6 +71,34 @@ TEST_F(Preflight, LooksOnTheTasksOwnPath) {
   EXPECT_TRUE(check_inputs(found));
 }
 
+// The trainer once found out, after the run had been made and started.
+TEST_F(Preflight, WantsTheCheckpointToBeginWith) {
+  Plan task = plan({"sh"});
+  task.init_from = path("other");
+  task.places = {{"trainer.init_from", "task.yaml:7:3"}};
+  const std::string where = "task.yaml:7:3: trainer.init_from: ";
+  Status status = check_inputs(task);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(status.error().message, where + path("other") +
+                                        " is not there; allowed: a checkpoint (step-…), or a directory of "
+                                        "checkpoints");
+  fs::create_directory(path("other"));
+  status = check_inputs(task);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, where + path("other") + " holds no committed checkpoint");
+  fs::create_directory(path("other/step-000000000010"));
+  std::ofstream(path("other/step-000000000010/COMMITTED")) << "x";
+  status = check_inputs(task);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(status.error().message.starts_with(where + path("other") + " holds no sound checkpoint: "));
+  // A run that has one of its own does not need it, and what other hosts have cannot be seen.
+  EXPECT_TRUE(check_inputs(task, true));
+  task.hosts = {{"node1", 1}};
+  EXPECT_TRUE(check_inputs(task));
+}
+
 TEST_F(Preflight, LeavesOtherHostsAlone) {
   Plan elsewhere = plan({path("program")});
   elsewhere.hosts = {{"node1", 1}};

@@ -133,6 +133,26 @@ TEST(RunDirectory, DifferencesOfFingerprints) {
   EXPECT_EQ(differences[2].key + differences[2].before + differences[2].now, "dropout0.5");
 }
 
+// A run that had begun once asked for --accept-changes when the checkpoint it had begun with was removed.
+TEST(RunDirectory, ACheckpointToBeginWithThatIsGoneIsNoDifference) {
+  const Fingerprint before{{"trainer.init_from", "/a"}, {kInitFromIdentity, "abc"}};
+  EXPECT_TRUE(fingerprint_differences(before, {{"trainer.init_from", "/a"}}).empty());
+  EXPECT_EQ(fingerprint_differences(before, {{"trainer.init_from", "/b"}}).size(), 2u);
+  EXPECT_EQ(fingerprint_differences(before, {}).size(), 2u);
+  const auto another =
+      fingerprint_differences(before, {{"trainer.init_from", "/a"}, {kInitFromIdentity, "def"}});
+  ASSERT_EQ(another.size(), 1u);
+  EXPECT_EQ(another[0].key + another[0].before + another[0].now, "trainer.init_from.sha256abcdef");
+
+  RunFixture fixture;
+  Plan plan = fixture.plan();
+  plan.result_fingerprint = before;
+  const RunDirectory run = create_run(plan, "t\n").value();
+  plan.result_fingerprint = {{"trainer.init_from", "/a"}};
+  ASSERT_TRUE(update_run(run, plan, "t\n"));
+  EXPECT_EQ(read_run_info(run)->fingerprint, before) << "what it began with is still known";
+}
+
 TEST(RunDirectory, AnUpdateKeepsTheRunAndTakesTheNewTask) {
   RunFixture fixture;
   const RunDirectory run = fixture.create();

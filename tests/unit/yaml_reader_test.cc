@@ -90,7 +90,7 @@ TEST(GroupReader, LeavesValuesAloneOnErrors) {
             "f:1:8: count: found '11'; allowed: a whole number from 1 to 10\n"
             "f:2:7: flag: found '1'; allowed: true or false\n"
             "f:3:15: group.rate: found '1'; allowed: a fraction\n"
-            "f:3:24: group.name: found nothing; allowed: a text");
+            "f:3:24: group.name: found nothing; allowed: a text that is not empty");
   EXPECT_EQ(example.count, -1);
   EXPECT_FALSE(example.flag);
   EXPECT_EQ(example.rate, -1);
