@@ -106,6 +106,15 @@ void Checkpointer::report_changes(const json& stored) {
 }
 
 Result<bool> Checkpointer::restore(TrainingState& state) {
+  Result<bool> restored = load(state);
+  if (restored) return restored;
+  const Error& error = restored.error();
+  if (error.code != ErrorCode::kIo && error.code != ErrorCode::kNoSpace) return restored;
+  // A later attempt would meet the same, and one that went on could store nothing of what it computes.
+  return fail(ErrorCode::kNotStored, "the checkpoints cannot be used: {}", error.message);
+}
+
+Result<bool> Checkpointer::load(TrainingState& state) {
   MUSTER_ASSIGN(checkpoint::LoadOutcome outcome, store_.load_latest());
   for (const checkpoint::Quarantined& bad : outcome.quarantined) {
     events_.emit(

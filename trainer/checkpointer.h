@@ -61,7 +61,8 @@ class Checkpointer {
                CheckpointContext context, std::vector<NamedTensor> tensors, SavePolicy policy);
 
   // Collective. Fills tensors and state from the last committed checkpoint. False: there is none.
-  // kInvalidArgument if it was made by a configuration that this one cannot continue.
+  // kInvalidArgument if it was made by a configuration that this one cannot continue; kNotStored if the
+  // operating system does not let checkpoints be read or written there (read-only, no permission, no space).
   Result<bool> restore(TrainingState& state);
 
   // What a rank adds to a step's totals. This rank wants a save (rank 0 keeps time) …
@@ -80,6 +81,7 @@ class Checkpointer {
  private:
   using Clock = std::chrono::steady_clock;
 
+  Result<bool> load(TrainingState& state);
   Status check_configuration(const nlohmann::json& stored) const;
   void report_changes(const nlohmann::json& stored);
 

@@ -26,7 +26,7 @@ class CheckpointDirectory {
   const std::filesystem::path& path() const { return path_; }
 
   // Makes the directory if need be, and raises the fence to `generation`. kAborted if a newer attempt has
-  // raised it further: this one must stop.
+  // raised it further: this one must stop. kIo if the directory is read-only, also if the fence is that high.
   Status claim(std::int32_t generation);
 
   // An empty directory for the files of a save that is not committed yet.
