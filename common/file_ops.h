@@ -56,7 +56,7 @@ Status sync_directory(FileOps& ops, const std::filesystem::path& directory);
 Status rename_durably(FileOps& ops, const std::filesystem::path& from, const std::filesystem::path& to);
 
 // Replaces (or creates) a file so that a reader sees the old bytes or the new ones, never a mixture:
-// temporary name, fsync, rename, fsync of the directory.
+// temporary name, fsync, rename, fsync of the directory. Failures name `path`.
 Status publish_file(FileOps& ops, const std::filesystem::path& path, std::string_view text,
                     mode_t mode = 0644);
 
