@@ -23,6 +23,7 @@
 #include "trainer/code_identity.h"
 #include "trainer/commands/commands.h"
 #include "trainer/data/dataset.h"
+#include "trainer/option_names.h"
 #include "trainer/options.h"
 #include "trainer/rank.h"
 #include "trainer/train_loop.h"
@@ -95,8 +96,8 @@ Status open_store(Rank& rank, const muster::TrainerOptions& options) {
   if (std::filesystem::exists(options.checkpoint_dir, ignored) &&
       !std::filesystem::is_directory(options.checkpoint_dir, ignored)) {
     return fail(ErrorCode::kInvalidArgument,
-                "--checkpoint-dir {} is a file; allowed: a directory, which is made if it is not there",
-                options.checkpoint_dir);
+                "{} {} is a file; allowed: a directory, which is made if it is not there",
+                muster::option_name("--checkpoint-dir", "the checkpoint directory"), options.checkpoint_dir);
   }
   muster::checkpoint::Hdf5StoreOptions store;
   store.directory = options.checkpoint_dir;
