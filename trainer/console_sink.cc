@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "common/run_contract.h"
+#include "trainer/standard_output.h"
 
 namespace muster {
 namespace {
@@ -45,8 +46,10 @@ std::string console_line(const json& event) {
 void ConsoleSink::emit(const json& event) {
   const std::string line = console_line(event);
   if (line.empty()) return;
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  const Status printed = print_out(line + "\n");
+  if (printed || told_) return;
+  told_ = true;
+  fmt::print(stderr, "muster-train: {}; training goes on\n", printed.error().message);
 }
 
 }  // namespace muster

@@ -29,6 +29,12 @@ inline int exit_code_of(const Error& error) {
   return 1;  // a crash, within its budget
 }
 
+// For a program that nobody starts again: what the operating system refused is no crash.
+inline Error as_command_error(Error error) {
+  if (error.code == ErrorCode::kIo || error.code == ErrorCode::kNoSpace) error.code = ErrorCode::kNotStored;
+  return error;
+}
+
 // Whether an error is the communicator's, so that its fault_rank() tells whom to blame for it. Everything
 // else (bad data, a loss that is not finite) is no peer's fault.
 inline bool is_communication_fault(const Error& error) {

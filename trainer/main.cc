@@ -1,6 +1,7 @@
 // muster-train: one rank of a training job. This file names the concrete parts of training and dispatches the
 // other commands.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <chrono>
@@ -26,6 +27,7 @@
 #include "trainer/option_names.h"
 #include "trainer/options.h"
 #include "trainer/rank.h"
+#include "trainer/standard_output.h"
 #include "trainer/train_loop.h"
 
 namespace {
@@ -147,21 +149,17 @@ int leave_in_order(Rank& rank, const muster::TrainOutcome& outcome) {
   return outcome.stopped ? contract::kExitRequeue : contract::kExitDone;
 }
 
-int show(muster::OptionsOutcome what, const muster::TrainerOptions& options) {
+std::string answer_of(muster::OptionsOutcome what, const muster::TrainerOptions& options) {
   switch (what) {
     case muster::OptionsOutcome::kShowHelp:
-      fmt::print("{}", muster::trainer_help());
-      break;
+      return muster::trainer_help();
     case muster::OptionsOutcome::kShowVersion:
-      fmt::print("muster-train {} (protocol {})\n", muster::kVersion, contract::kProtocolVersion);
-      break;
+      return fmt::format("muster-train {} (protocol {})\n", muster::kVersion, contract::kProtocolVersion);
     case muster::OptionsOutcome::kListDevices:
-      for (const std::string& line : muster::device::list_devices()) fmt::print("{}\n", line);
-      break;
+      return fmt::format("{}\n", fmt::join(muster::device::list_devices(), "\n"));
     default:
-      fmt::print("{}\n", muster::to_json(options).dump(2));
+      return muster::to_json(options).dump(2) + "\n";
   }
-  return 0;
 }
 
 }  // namespace
@@ -175,7 +173,9 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "muster-train: {}\n", parsed.error().message);
     return contract::kExitDoNotRetry;
   }
-  if (parsed->outcome != muster::OptionsOutcome::kRun) return show(parsed->outcome, parsed->options);
+  if (parsed->outcome != muster::OptionsOutcome::kRun) {
+    return muster::print_result(answer_of(parsed->outcome, parsed->options));
+  }
   Rank rank;
   const Result<muster::TrainOutcome> outcome = start_and_train(rank, parsed->options);
   if (!outcome) muster::leave_after_fault(rank, outcome.error());

@@ -220,6 +220,42 @@ TEST_F(TrainerCommands, ExportOfADamagedCheckpointWritesNothing) {
   EXPECT_FALSE(fs::exists(out));
 }
 
+TEST_F(TrainerCommands, AnExportThatCannotBeWrittenNamesTheFileThatWasAskedFor) {
+  const fs::path out = scratch("no such folder") / "out.h5";
+  const CommandResult result = trainer({"export", finished_run(), out});
+  EXPECT_EQ(result.exit_code, contract::kExitNotStored);
+  EXPECT_EQ(result.errors,
+            "muster-train export: cannot create " + out.string() + ": No such file or directory\n");
+}
+
+TEST_F(TrainerCommands, OutputThatCannotBeWrittenIsAnError) {
+  const std::string run = finished_run();
+  for (const std::string& command :
+       {"eval " + run, "eval --json " + run, "export " + run + " " + scratch("out.h5").string(),
+        std::string("eval --help"), std::string("export --help"), std::string("--help"),
+        std::string("--version"), std::string("--list-devices"),
+        std::string("--check-options --steps 1 --data-path x")}) {
+    const CommandResult result = testing::run_command(
+        {"/bin/sh", "-c", testing::built_program("muster-train") + " " + command + " >/dev/full"});
+    EXPECT_EQ(result.exit_code, contract::kExitNotStored) << command << "\n" << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("cannot write to standard output: No space left on device"))
+        << command;
+  }
+}
+
+// Its lines are no result: the checkpoints are.
+TEST_F(TrainerCommands, TrainingWhoseLinesCannotBeWrittenGoesOnAndSaysSoOnce) {
+  const CommandResult result = testing::run_command(
+      {"/bin/sh", "-c",
+       fmt::format(
+           "{} --data-path {} --steps 12 --hidden 16 --log-every-steps 1 --checkpoint-dir {} >/dev/full",
+           testing::built_program("muster-train"), kData, scratch("unheard").string())});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.errors,
+            "muster-train: cannot write to standard output: No space left on device; training goes on\n");
+  EXPECT_EQ(newest(scratch("unheard")).manifest.step, 12);
+}
+
 // ---- --init-from
 // -------------------------------------------------------------------------------------------
 
