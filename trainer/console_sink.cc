@@ -20,6 +20,14 @@ std::string field(const json& event, const char* key) {
   return it->dump();
 }
 
+// "learning_rate: 0.01 then, 0.02 now"
+void add_changes(const json& changes, std::string& text) {
+  for (const auto& [key, change] : changes.items()) {
+    text += fmt::format("{} {}: {} then, {} now", text.empty() ? "" : ";", key, field(change, "before"),
+                        field(change, "now"));
+  }
+}
+
 }  // namespace
 
 std::string console_line(const json& event) {
@@ -39,6 +47,11 @@ std::string console_line(const json& event) {
   if (kind == name::kCheckpointFailed)
     return fmt::format("the checkpoint of step {} is not stored: {}", f("step"), f("reason"));
   if (kind == name::kCheckpointAdvice) return f("text");
+  if (kind == name::kConfigurationChanged) {
+    std::string changes;
+    for (const char* group : {"configuration", "code"}) add_changes(event.at(group), changes);
+    return "changed since the checkpoint was made:" + changes;
+  }
   if (kind == name::kSamples || kind == name::kCheckpointBegun) return "";
   return event.dump();
 }

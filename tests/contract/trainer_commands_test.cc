@@ -292,6 +292,39 @@ TEST_F(TrainerCommands, ParametersThatDoNotFitAreNamed) {
               HasSubstr("--init-from: " + scratch("nothing").string() + " is not there"));
 }
 
+TEST_F(TrainerCommands, WhatCannotBeBegunWithIsNamedAsItsUserWroteIt) {
+  const std::string nothing = scratch("nothing").string();
+  const std::string problem =
+      nothing + " is not there; allowed: a checkpoint (step-…), or a directory of checkpoints\n";
+  EXPECT_EQ(train(scratch("other"), {{"--init-from", nothing}}).errors,
+            "muster-train: rank 0: --init-from: " + problem);
+  ::setenv(contract::kRunDir, scratch("run").c_str(), 1);
+  EXPECT_EQ(train(scratch("other"), {{"--init-from", nothing}}).errors,
+            "muster-train: rank 0: trainer.init_from: " + problem);
+  ::unsetenv(contract::kRunDir);
+  const CommandResult together = trainer_on(
+      2, {"--data-path", kData, "--steps", "1", "--init-from", nothing, "--checkpoint-dir", scratch("both")});
+  EXPECT_THAT(together.errors, HasSubstr("muster-train: rank 0: --init-from: " + problem));
+  EXPECT_THAT(together.errors, HasSubstr("muster-train: rank 1: --init-from: " + problem));
+}
+
+// ---- Going on elsewhere
+// -------------------------------------------------------------------------------------------
+
+TEST_F(TrainerCommands, WhatComputesOtherwiseThanTheCheckpointsProgramIsToldInWords) {
+  ASSERT_EQ(train(scratch("moved")).exit_code, 0);
+  ::setenv("DNNL_MAX_CPU_ISA", "SSE41", 1);
+  const CommandResult result =
+      train(scratch("moved"), {{"--steps", "14"}, {"--threads", "2"}, {"--learning-rate", "0.02"}});
+  ::unsetenv("DNNL_MAX_CPU_ISA");
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, ::testing::ContainsRegex(
+                                 "changed since the checkpoint was made: .*learning_rate: 0.01 then, 0.02 "
+                                 "now; .*threads: 1 then, 2 now; "
+                                 "device: cpu: oneDNN [0-9.]+, [A-Za-z0-9.-]+, 1 thread, .* then, "
+                                 "cpu: oneDNN [0-9.]+, SSE4.1, 2 threads, .* now"));
+}
+
 TEST_F(TrainerCommands, TheNewestSoundCheckpointOfADirectoryIsTaken) {
   const fs::path copies = scratch("copies");
   fs::create_directory(copies);
