@@ -63,7 +63,7 @@ Status sync_directory(FileOps& ops, const std::filesystem::path& directory);
 Status rename_durably(FileOps& ops, const std::filesystem::path& from, const std::filesystem::path& to);
 
 // Replaces (or creates) a file so that a reader sees the old bytes or the new ones, never a mixture:
-// temporary name, fsync, rename, fsync of the directory.
+// temporary name, fsync, rename, fsync of the directory. Failures name `path`.
 Status publish_file(FileOps& ops, const std::filesystem::path& path, std::string_view text,
                     mode_t mode = 0644);
 
@@ -79,7 +79,8 @@ inline std::span<const std::byte> as_byte_span(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-// ENOSPC and EDQUOT are kNoSpace, ENOENT is kNotFound, EEXIST is kAlreadyExists, the rest kIo.
+// ENOSPC and EDQUOT are kNoSpace, EACCES, EPERM and EROFS kDenied, ENOENT is kNotFound, EEXIST is
+// kAlreadyExists, the rest kIo.
 ErrorCode error_code_of_errno(int error_number);
 std::string errno_text(int error_number);
 

@@ -237,6 +237,7 @@ Status Checkpointer::save_and_wait(const SavePoint& point) {
 bool Checkpointer::tolerable(const Error& error) const {
   switch (error.code) {
     case ErrorCode::kIo:
+    case ErrorCode::kDenied:
     case ErrorCode::kNoSpace:
     case ErrorCode::kNotFound:
     case ErrorCode::kAlreadyExists:

@@ -150,6 +150,40 @@ TEST(BackgroundSave, AnErrorAtAnyFileOperationIsSurvivedOrTheRunsFailureAtItsEnd
   EXPECT_GT(not_stored, 0);
 }
 
+// Starting again would meet the same, so it is not a crash.
+TEST(BackgroundSave, ADirectoryThatRefusesTheFirstWriteIsToldBeforeTheFirstStep) {
+  for (const int error_number : {EROFS, EACCES, ENOSPC}) {
+    const TemporaryDirectory directory;
+    FaultyFileOps ops(FaultyFileOps::Mode::kErrorOnce, 1, error_number);
+    const TrainingResult result = train(short_run(directory.path(), ops));
+    for (const auto& outcome : result.outcomes) {
+      ASSERT_FALSE(outcome);
+      EXPECT_EQ(outcome.error().code, ErrorCode::kNotStored);
+      EXPECT_EQ(outcome.error().message,
+                fmt::format("no checkpoint can be stored in {0}: cannot create {0}/generation: {1}",
+                            directory.path().string(), errno_text(error_number)));
+    }
+    EXPECT_THAT(result.events->named(event::kStep), IsEmpty());
+  }
+}
+
+TEST(BackgroundSave, ADamagedCheckpointThatCannotBeMovedAwayIsToldBeforeTheFirstStep) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(completed(train(short_run(directory.path(), posix_file_ops()))));
+  const fs::path newest = directory.path() / checkpoint::step_directory_name(10);
+  fs::resize_file(newest / checkpoint::kManifestFile, 10);
+  FaultyFileOps ops(FaultyFileOps::Mode::kDiskFull, 1, EROFS);
+  TrainingRun again = short_run(directory.path(), ops);  // the same attempt: its fence is there already
+  const TrainingResult result = train(again);
+  for (const auto& outcome : result.outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kNotStored);
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("no checkpoint can be stored in "));
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("Read-only file system"));
+  }
+  EXPECT_TRUE(fs::exists(newest / checkpoint::kMarkerFile));
+}
+
 TEST(BackgroundSave, DyingAtAnyFileOperationLeavesASoundCheckpointOrNone) {
   int resumed_runs = 0;
   for_each_call(FaultyFileOps::Mode::kDeath, EIO, 5,

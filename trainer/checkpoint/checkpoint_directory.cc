@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/checkpoint_directory.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,6 +53,13 @@ Status make_durable_directories(FileOps& ops, const fs::path& path) {
   return sync_directory(ops, path.parent_path());
 }
 
+// For where nothing has to be written yet: a read-only directory is told now, not when work is done.
+Status check_writable(const fs::path& directory) {
+  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  const int error = errno;
+  return fail(error_code_of_errno(error), "cannot write to {}: {}", directory.string(), errno_text(error));
+}
+
 }  // namespace
 
 Result<std::int32_t> CheckpointDirectory::fence() const {
@@ -85,18 +93,8 @@ Status CheckpointDirectory::claim(std::int32_t generation) {
   MUSTER_TRY(make_durable_directories(*ops_, path_));
   MUSTER_TRY(check_fence(generation));
   MUSTER_ASSIGN(const std::int32_t newest, fence());
-  if (newest == generation) return {};
+  if (newest == generation) return check_writable(path_);
   return publish_file(*ops_, path_ / kFenceFile, fmt::format("{}\n", generation));
-}
-
-bool CheckpointDirectory::is_read_only() const {
-  fs::path path = path_;
-  while (::access(path.c_str(), W_OK) != 0) {
-    if (errno == EROFS || errno == EACCES) return true;
-    if (errno != ENOENT || !path.has_relative_path()) return false;
-    path = path.parent_path();
-  }
-  return false;
 }
 
 Result<fs::path> CheckpointDirectory::open_partial(std::int32_t generation, std::int64_t step) {

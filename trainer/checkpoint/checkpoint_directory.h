@@ -26,13 +26,11 @@ class CheckpointDirectory {
   const std::filesystem::path& path() const { return path_; }
 
   // Makes the directory if need be, and raises the fence to `generation`. kAborted if a newer attempt has
-  // raised it further: this one must stop.
+  // raised it further: this one must stop. kDenied if the directory is read-only, also if the fence is that
+  // high.
   Status claim(std::int32_t generation);
   // Whether this is the newest attempt that uses the directory, as far as this rank sees.
   bool is_claimed_by(std::int32_t generation) const;
-  // Whether nothing can be written there, for lack of permission or as the file system is read-only. Of a
-  // directory that does not exist: whether it cannot be made.
-  bool is_read_only() const;
 
   // An empty directory for the files of a save that is not committed yet.
   Result<std::filesystem::path> open_partial(std::int32_t generation, std::int64_t step);

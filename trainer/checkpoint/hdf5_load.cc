@@ -75,12 +75,16 @@ class Loader {
  private:
   // Before any step: where nothing can be stored, nothing should be trained.
   Result<json> claim(std::int32_t generation) {
-    const Status claimed = directory_.claim(generation);
-    if (claimed) return json();
-    if (claimed.error().code != ErrorCode::kNoSpace && !directory_.is_read_only())
-      return tl::unexpected(claimed.error());
+    MUSTER_TRY(can_be_stored(directory_.claim(generation)));
+    return json();
+  }
+
+  Status can_be_stored(const Status& written) const {
+    if (written) return {};
+    const Error& error = written.error();
+    if (error.code != ErrorCode::kDenied && error.code != ErrorCode::kNoSpace) return written;
     return fail(ErrorCode::kNotStored, "no checkpoint can be stored in {}: {}", directory_.path().string(),
-                claimed.error().message);
+                error.message);
   }
 
   // Rank 0: the newest checkpoint whose marker and manifest are sound; those that are not go into quarantine.
@@ -144,8 +148,9 @@ class Loader {
   }
 
   Status put_away(const fs::path& path, const std::string& reason) {
-    MUSTER_ASSIGN(Quarantined quarantined, directory_.quarantine(path, reason));
-    quarantined_.push_back(std::move(quarantined));
+    auto quarantined = directory_.quarantine(path, reason);
+    if (!quarantined) return can_be_stored(tl::unexpected<Error>(quarantined.error()));
+    quarantined_.push_back(*std::move(quarantined));
     return {};
   }
 
