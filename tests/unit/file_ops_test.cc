@@ -78,7 +78,7 @@ TEST(FileOps, TreesAreMadeAndRemoved) {
 TEST(FileOps, ErrnoBecomesAnErrorCode) {
   EXPECT_EQ(error_code_of_errno(ENOSPC), ErrorCode::kNoSpace);
   EXPECT_EQ(error_code_of_errno(EDQUOT), ErrorCode::kNoSpace);
-  EXPECT_EQ(error_code_of_errno(EACCES), ErrorCode::kIo);
+  EXPECT_EQ(error_code_of_errno(EACCES), ErrorCode::kDenied);
 }
 
 // FIPS 180-4 example vectors.
