@@ -1,9 +1,9 @@
 // What saving costs training, and how fast it is. Under mpirun, one JSON object from rank 0; its formulas:
-//   stall_s         = (wall of N steps with K saves − wall of N steps without) / K, medians of the
-//   repetitions stall_percent   = 100 · stall_s / interval_s: of training time at the default interval of 30
-//   s held_up_s       = what the trainer itself counts: the main thread's time in a save (median)
-//   save_bytes_per_s = bytes / seconds of a save that training waits for (the last one of a run)
-//   raw_bytes_per_s = the same bytes, a file a rank, write(2) and fsync(2) in the same directory
+//   stall_s: (wall of N steps with K saves − wall of N steps without) / K, medians of the repetitions
+//   stall_percent: 100 · stall_s / interval_s: of training time at the default interval of 30 s
+//   held_up_s: what the trainer itself counts: the main thread's time in a save (median)
+//   save_bytes_per_s: bytes / seconds of a save that training waits for (the last one of a run)
+//   raw_bytes_per_s: the same bytes, a file a rank, write(2) and fsync(2) in the same directory
 // Verified: every repetition, with and without saves, ends with the same hash of the weights.
 // usage: mpirun -np N checkpoint DIRECTORY [hidden sizes, comma-separated] [batch] [steps a save] [saves]
 #include <fmt/format.h>

@@ -167,11 +167,11 @@ class Bench {
       passed(kData);
       MUSTER_ASSIGN(const auto result,
                     replica.model().train_shard(context, batch, replica.parameters().tensors(),
-                                                replica.shard_gradients().tensors()));
+                                                sync.next_shard().parameters));
       loss += result.loss_sum;
       samples += static_cast<double>(result.samples);
       passed(kTraining);
-      sync.add_shard(replica.shard_gradients().flat());
+      sync.add_shard();
       passed(kCommunication);
     }
     MUSTER_TRY(sync.finish_step(replica.gradients().flat()));

@@ -36,6 +36,7 @@ class PosixFileOps final : public FileOps {
   int mkdir(const fs::path& path, mode_t mode) override { return or_errno(::mkdir(path.c_str(), mode)); }
   int unlink(const fs::path& path) override { return or_errno(::unlink(path.c_str())); }
   int rmdir(const fs::path& path) override { return or_errno(::rmdir(path.c_str())); }
+  int stat(const fs::path& path, struct stat& info) override { return or_errno(::stat(path.c_str(), &info)); }
 };
 
 tl::unexpected<Error> system_failure(std::string_view what, const fs::path& path, int negative_errno) {
@@ -59,6 +60,20 @@ Status sync_fd(FileOps& ops, int fd, const fs::path& path) {
   return {};
 }
 
+// Failures name `known_as`, the file that is meant.
+Status write_file_known_as(const fs::path& known_as, FileOps& ops, const fs::path& path,
+                           std::span<const std::byte> bytes, mode_t mode) {
+  const int fd = uninterrupted([&] { return ops.open(path, O_WRONLY | O_CREAT | O_EXCL, mode); });
+  if (fd < 0) return system_failure("create", known_as, fd);
+  Status status = write_all(ops, fd, known_as, bytes);
+  if (status) status = sync_fd(ops, fd, known_as);
+  // After close() fails the descriptor is gone on Linux; the data's fate was decided by fsync.
+  const int closed = ops.close(fd);
+  if (status && closed < 0 && closed != -EINTR) status = system_failure("close", known_as, closed);
+  if (!status) uninterrupted([&] { return ops.unlink(path); });
+  return status;
+}
+
 }  // namespace
 
 FileOps& posix_file_ops() {
@@ -75,6 +90,10 @@ ErrorCode error_code_of_errno(int error_number) {
       return ErrorCode::kNotFound;
     case EEXIST:
       return ErrorCode::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::kDenied;
     default:
       return ErrorCode::kIo;
   }
@@ -82,16 +101,16 @@ ErrorCode error_code_of_errno(int error_number) {
 
 std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
 
+Result<bool> file_exists(FileOps& ops, const fs::path& path) {
+  struct stat info {};
+  const int result = uninterrupted([&] { return ops.stat(path, info); });
+  if (result >= 0) return true;
+  if (result == -ENOENT || result == -ENOTDIR) return false;
+  return system_failure("look for", path, result);
+}
+
 Status write_new_file(FileOps& ops, const fs::path& path, std::span<const std::byte> bytes, mode_t mode) {
-  const int fd = uninterrupted([&] { return ops.open(path, O_WRONLY | O_CREAT | O_EXCL, mode); });
-  if (fd < 0) return system_failure("create", path, fd);
-  Status status = write_all(ops, fd, path, bytes);
-  if (status) status = sync_fd(ops, fd, path);
-  // After close() fails the descriptor is gone on Linux; the data's fate was decided by fsync.
-  const int closed = ops.close(fd);
-  if (status && closed < 0 && closed != -EINTR) status = system_failure("close", path, closed);
-  if (!status) uninterrupted([&] { return ops.unlink(path); });
-  return status;
+  return write_file_known_as(path, ops, path, bytes, mode);
 }
 
 Status sync_directory(FileOps& ops, const fs::path& named) {
@@ -116,8 +135,10 @@ Status publish_file(FileOps& ops, const fs::path& path, std::string_view text, m
   static std::atomic<unsigned> counter{0};
   fs::path temporary = path;
   temporary += fmt::format(".tmp-{}-{}", ::getpid(), counter.fetch_add(1));
-  MUSTER_TRY(write_new_file(ops, temporary, as_byte_span(text), mode));
-  Status status = rename_durably(ops, temporary, path);
+  MUSTER_TRY(write_file_known_as(path, ops, temporary, as_byte_span(text), mode));
+  const int renamed = uninterrupted([&] { return ops.rename(temporary, path); });
+  Status status =
+      renamed < 0 ? system_failure("replace", path, renamed) : sync_directory(ops, path.parent_path());
   if (!status) uninterrupted([&] { return ops.unlink(temporary); });
   return status;
 }

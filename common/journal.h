@@ -1,5 +1,5 @@
 // The journal: one JSON object a line, append-only, one writer (the supervisor, guarded by the run's lease).
-// Everything that `status`, `logs` and reports show is computed from it alone.
+// What `status` and `list` show of a run is computed from it, run.json and the lease.
 #pragma once
 
 #include <filesystem>

@@ -48,17 +48,17 @@ inline constexpr int kExitRequeue = 85;     // stopped as asked, checkpoint save
 inline constexpr int kMusterOk = 0;
 inline constexpr int kMusterUsage = 64;         // bad command line
 inline constexpr int kMusterBadTaskFile = 65;   // the task file (or a host file) has errors
-inline constexpr int kMusterNotFound = 66;      // no such file, run or checkpoint
+inline constexpr int kMusterNotFound = 66;      // no such file, program, data, run or checkpoint
 inline constexpr int kMusterUnavailable = 69;   // requested, but this version or machine cannot do it
 inline constexpr int kMusterInternal = 70;      // a broken invariant: please report it
-inline constexpr int kMusterVerifyFailed = 71;  // `checkpoint verify` found damage
+inline constexpr int kMusterVerifyFailed = 71;  // a checkpoint, or a run's own file, is damaged
 inline constexpr int kMusterIo = 74;            // the operating system refused a read or write
 inline constexpr int kMusterTimedOut = 75;      // `checkpoint now`: not within the time that was given
 inline constexpr int kMusterTaskChanged =
     76;  // the task file differs from the run's: --new or --accept-changes
 inline constexpr int kMusterLeaseHeld = 77;  // another muster holds this run
-inline constexpr int kMusterStopped = 85;    // stopped as asked with a checkpoint; the same command goes on
-inline constexpr int kMusterKilled = 130;    // stopped by a second Ctrl-C, without waiting for a checkpoint
+inline constexpr int kMusterStopped = 85;    // stopped as asked; the same command goes on
+inline constexpr int kMusterKilled = 130;    // killed: by a second Ctrl-C, when the grace was over, …
 
 // ---- Events, one JSON object a line ---------------------------------------------------------------------
 // Every event has "event" (a name below) and, filled in by the sender's channel, "generation", "rank",
@@ -67,11 +67,13 @@ inline constexpr int kMusterKilled = 130;    // stopped by a second Ctrl-C, with
 namespace event {
 // from ranks
 inline constexpr std::string_view kHello = "hello";
-inline constexpr std::string_view kExec = "exec";                    // muster exec is about to become "argv"
-inline constexpr std::string_view kConfiguration = "configuration";  // the resolved trainer configuration
+// muster exec is about to become "argv": pid, launcher, environment, master_addr, master_port
+inline constexpr std::string_view kExec = "exec";
+// configuration (resolved), code, world_size, communicator, total_steps
+inline constexpr std::string_view kConfiguration = "configuration";
 // what is not as it was when the checkpoint was made: configuration, code (each key with before and now)
 inline constexpr std::string_view kConfigurationChanged = "configuration_changed";
-inline constexpr std::string_view kResumed = "resumed";  // step, epoch, checkpoint (path) or null
+inline constexpr std::string_view kResumed = "resumed";  // step, epoch, checkpoint (path), world_size_then
 inline constexpr std::string_view kInitialised =
     "initialised";  // path, step, manifest_sha256: parameters came from another run's checkpoint
 inline constexpr std::string_view kStep =
@@ -87,20 +89,23 @@ inline constexpr std::string_view kCheckpointFailed =
 inline constexpr std::string_view kCheckpointSlow = "checkpoint_slow";  // step, seconds: it goes on
 // interval_seconds, save_seconds, mtbf_seconds, automatic (it is used), text
 inline constexpr std::string_view kCheckpointAdvice = "checkpoint_advice";
-inline constexpr std::string_view kStopSeen = "stop_seen";  // signal, step at which all ranks stop
-inline constexpr std::string_view kSamples = "samples";     // step, ids: only with --log-samples
+inline constexpr std::string_view kStopSeen = "stop_seen";  // step after which all ranks stop
+// from each rank, only with --log-samples: step, epoch, shard, ids
+inline constexpr std::string_view kSamples = "samples";
 inline constexpr std::string_view kEarlyStop =
     "early_stop";  // step, metric, best, best_step, reason: no further steps
 inline constexpr std::string_view kFault = "fault";        // exit_code, reason, peer (rank blamed) or null
 inline constexpr std::string_view kFinished = "finished";  // step, result (an object shown to the user)
 // from the supervisor, journal only
-inline constexpr std::string_view kRunStarted = "run_started";
-inline constexpr std::string_view kAttemptStarted = "attempt_started";  // attempt, argv, environment, hosts
-inline constexpr std::string_view kAttemptEnded = "attempt_ended";      // attempt, exit evidence, verdict
-inline constexpr std::string_view kSignal = "signal";                   // a signal muster got, or sent on
-inline constexpr std::string_view kTaskChanged = "task_changed";        // accepted differences
-inline constexpr std::string_view kSaveRequested = "save_requested";    // request, refused (why) or null
-inline constexpr std::string_view kRunEnded = "run_ended";              // state, exit_code
+inline constexpr std::string_view kRunStarted = "run_started";  // run, task, task_file, version, continued
+// attempt, world_size, argv, environment (secrets are ***), hosts, events (the address)
+inline constexpr std::string_view kAttemptStarted = "attempt_started";
+// attempt, verdict, evidence, progress (a new checkpoint)
+inline constexpr std::string_view kAttemptEnded = "attempt_ended";
+inline constexpr std::string_view kSignal = "signal";  // signal, meaning: stop, kill, sent to the ranks
+inline constexpr std::string_view kTaskChanged = "task_changed";      // differences that were accepted
+inline constexpr std::string_view kSaveRequested = "save_requested";  // request, refused (why) or null
+inline constexpr std::string_view kRunEnded = "run_ended";            // state, exit_code, verdict, wall_s
 // from the supervisor to rank 0's program
 inline constexpr std::string_view kSave = "save";  // request: the checkpoint events that answer it name it
 }  // namespace event

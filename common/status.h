@@ -20,8 +20,9 @@ enum class ErrorCode {
   kMismatch,          // ranks (or versions) disagree
   kCorrupt,           // stored bytes are not what was written
   kIo,                // the operating system refused a read or write
+  kDenied,            // no permission, or a read-only file system
   kNoSpace,           // disk or quota full
-  kNotStored,         // finished work that no checkpoint could be made of
+  kNotStored,         // work, done or to come, that no checkpoint can be made of
   kAborted,           // somebody else gave up, and so do we
   kInternal           // a broken invariant
 };

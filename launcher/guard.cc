@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 #include "common/clock.h"
 #include "common/file_ops.h"
 #include "launcher/process_tree.h"
+#include "launcher/spawn_settings.h"
 
 namespace muster {
 namespace {
@@ -25,29 +25,6 @@ using std::chrono::seconds;
 // The guard gives up on processes stuck in the kernel earlier than this.
 constexpr seconds kEndWait{45};
 constexpr seconds kOrphanWait{10};
-
-std::vector<char*> c_strings(const std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  result.reserve(strings.size() + 1);
-  for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
-struct SpawnSettings {
-  posix_spawn_file_actions_t files{};
-  posix_spawnattr_t attributes{};
-  SpawnSettings() {
-    ::posix_spawn_file_actions_init(&files);
-    ::posix_spawnattr_init(&attributes);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-  ~SpawnSettings() {
-    ::posix_spawn_file_actions_destroy(&files);
-    ::posix_spawnattr_destroy(&attributes);
-  }
-};
 
 // A number above those that the spawned process gets by dup2, so that no dup2 overwrites the control socket.
 constexpr int kControlFd = 3;
@@ -72,14 +49,7 @@ Result<Guard> Guard::spawn(const GuardOptions& options) {
   if (!options.working_directory.empty()) {
     ::posix_spawn_file_actions_addchdir_np(&settings.files, options.working_directory.c_str());
   }
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&settings.attributes, &none);
-  ::posix_spawnattr_setsigdefault(&settings.attributes, &all);
-  ::posix_spawnattr_setflags(&settings.attributes,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  settings.set_flags_and_default_signals(POSIX_SPAWN_SETSID);
 
   std::vector<std::string> argv{options.muster_executable, "guard", std::to_string(kControlFd),
                                 options.scratch_directory, "--"};

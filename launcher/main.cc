@@ -35,6 +35,7 @@ constexpr std::array kCommands{
     Command{"rm", "remove a run and everything it stored", muster::commands::rm},
     Command{"checkpoint", "list, show, verify or hash checkpoints, or save one now",
             muster::commands::checkpoint},
+    Command{"site", "show what this site calls things, or ask Slurm about it", muster::commands::site},
 };
 
 // Started by muster itself, not by people.

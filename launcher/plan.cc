@@ -31,21 +31,6 @@ Result<std::vector<std::string>> program_argv(const TaskSpec& spec, const PlanOp
   return argv;
 }
 
-// The programs' own names for "use this interface": NCCL and Gloo (PyTorch) do not read mpirun's options.
-constexpr const char* kInterfaceVariables[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"};
-
-std::vector<EnvironmentVariable> program_environment(const TaskSpec& spec) {
-  std::vector<EnvironmentVariable> environment = spec.env;
-  environment.insert(environment.end(), spec.network.variables.begin(), spec.network.variables.end());
-  if (spec.network.interface.empty()) return environment;
-  for (const char* name : kInterfaceVariables) {
-    bool is_set = false;
-    for (const EnvironmentVariable& variable : environment) is_set = is_set || variable.name == name;
-    if (!is_set) environment.push_back({name, spec.network.interface, false});
-  }
-  return environment;
-}
-
 std::map<std::string, std::string> places_of(const TaskSpec& spec) {
   std::map<std::string, std::string> places;
   for (const char* key : {"entry_point", "data_path", "checkpoint_path", "trainer.init_from"}) {
@@ -59,7 +44,7 @@ std::map<std::string, std::string> places_of(const TaskSpec& spec) {
 }  // namespace
 
 Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
-  const std::vector<std::string> refused = planning::refusals(spec);
+  const std::vector<std::string> refused = planning::refusals(spec, options);
   if (!refused.empty()) return fail(ErrorCode::kUnavailable, "{}", fmt::join(refused, "\n"));
   Plan plan;
   plan.task_name = spec.task_name;
@@ -68,7 +53,7 @@ Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
   plan.ranks_per_worker = spec.ranks_per_worker;
   plan.world_size = spec.num_workers * spec.ranks_per_worker;
   MUSTER_ASSIGN(plan.argv, program_argv(spec, options));
-  plan.environment = program_environment(spec);
+  plan.environment = planning::program_environment(spec, options);
   plan.working_directory = spec.directory;
   plan.checkpoint_root =
       spec.checkpoint_path.empty() ? options.default_checkpoint_root : spec.checkpoint_path;
@@ -76,7 +61,7 @@ Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
   if (spec.trainer) plan.init_from = spec.trainer->init_from;
   plan.stop_signal = spec.schedule.stop_signal;
   plan.grace = spec.schedule.grace;
-  plan.network_interface = spec.network.interface;
+  plan.network_interface = planning::network_interface(spec, options);
   plan.rdma_allowed = spec.network.rdma.value_or(true);
   plan.retry = spec.schedule.retry;
   plan.hosts = options.hosts;
@@ -86,8 +71,11 @@ Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options) {
   plan.run_as_root = options.run_as_root;
   plan.rsh_agent = options.rsh_agent;
   plan.is_trainer = spec.is_trainer();
+  if (options.slurm_site != nullptr) {
+    plan.allocation = planning::allocation_request(spec, *options.slurm_site);
+  }
   plan.result_fingerprint = planning::result_fingerprint(spec, options);
-  plan.notices = planning::notices(spec);
+  plan.notices = planning::notices(spec, options);
   plan.places = places_of(spec);
   return plan;
 }

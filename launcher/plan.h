@@ -1,15 +1,18 @@
 // The plan: what will be started where, with which environment and argv. A pure function of the task
-// specification and of what was asked on the command line; it reads and starts nothing.
+// specification, of what was asked on the command line and, for Slurm, of the site's profile; it reads and
+// starts nothing.
 #pragma once
 
 #include <chrono>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/status.h"
+#include "launcher/allocation_request.h"
 #include "launcher/environment.h"
 #include "launcher/hostfile.h"
 #include "launcher/retry_budgets.h"
@@ -41,11 +44,13 @@ struct Plan {
   bool run_as_root = false;  // mpirun wants to be told
   std::string rsh_agent;     // empty: mpirun's own choice (ssh)
   bool is_trainer = false;   // argv[0] is muster-train
+  std::optional<AllocationRequest>
+      allocation;  // on Slurm; none: bare metal, `hosts` and `placement` say where
   // What in the task decides the result, as a flat object "trainer.seed": 1 …: two plans with equal
   // fingerprints give the same weights. Used to refuse a continuation after an edit.
   std::vector<std::pair<std::string, std::string>> result_fingerprint;
-  // What the task file asks for and bare metal has no use for (a priority without a queue): to be shown to
-  // the user, one line each.
+  // What the task file asks for and the target has no use for (a priority without a queue), or understands in
+  // a way that might surprise: to be shown to the user, one line each.
   std::vector<std::string> notices;
   // Where the task file names what must be there, by key ("data_path"): FILE:LINE:COLUMN, for messages.
   std::map<std::string, std::string> places;
@@ -55,7 +60,8 @@ struct Plan {
 inline constexpr const char* kInitFromIdentity = "trainer.init_from.sha256";
 
 struct PlanOptions {
-  std::vector<Host> hosts;  // from --hostfile
+  const SiteProfile* slurm_site = nullptr;  // for Slurm at this site; null: bare metal. Outlives make_plan.
+  std::vector<Host> hosts;                  // from --hostfile
   std::string rsh_agent;
   std::string trainer_executable;       // where muster-train is; empty: not installed
   std::string default_checkpoint_root;  // absolute: for a task without checkpoint_path
@@ -63,9 +69,9 @@ struct PlanOptions {
   std::string init_from_sha256;  // identity of the checkpoint at trainer.init_from; empty: none is seen
 };
 
-// Fails with kUnavailable if the task asks for what `muster run` cannot honour on bare metal (a container
-// image, a GPU, spare workers …), naming each such key with its place in the file, one line each; or if the
-// hosts are too few.
+// Fails with kUnavailable if the task asks for what cannot be honoured (anywhere yet: a container image,
+// spare workers …; on bare metal: a GPU, a time limit …; on Slurm: what the site does not know or allow),
+// naming each such key with its place in the file, one line each; or if the hosts are too few.
 Result<Plan> make_plan(const TaskSpec& spec, const PlanOptions& options);
 
 // Secrets are ***.

@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "launcher/plan.h"
+#include "launcher/plan_findings.h"
 #include "launcher/task_spec.h"
 
 namespace muster::planning {
@@ -20,10 +21,19 @@ struct TrainerSetting {
 };
 std::vector<TrainerSetting> trainer_settings(const TrainerSpec& trainer);
 
-// What `muster run` on bare metal cannot do: one line each, in file order.
-std::vector<std::string> refusals(const TaskSpec& spec);
-// What it has no use for.
-std::vector<std::string> notices(const TaskSpec& spec);
+// What cannot be done for this target: one line each, in file order.
+std::vector<std::string> refusals(const TaskSpec& spec, const PlanOptions& options);
+// What it has no use for, or understands in a way that might surprise.
+std::vector<std::string> notices(const TaskSpec& spec, const PlanOptions& options);
+
+// For Slurm: the parts of the two that no other target has, and the request for a task that was not refused.
+void refuse_on_slurm(const TaskSpec& spec, const SiteProfile& site, Findings& findings);
+void notice_on_slurm(const TaskSpec& spec, const SiteProfile& site, Findings& findings);
+AllocationRequest allocation_request(const TaskSpec& spec, const SiteProfile& site);
+
+// The task's variables and, on Slurm, the site's that it does not set itself.
+std::vector<EnvironmentVariable> program_environment(const TaskSpec& spec, const PlanOptions& options);
+std::string network_interface(const TaskSpec& spec, const PlanOptions& options);
 
 std::vector<std::pair<std::string, std::string>> result_fingerprint(const TaskSpec& spec,
                                                                     const PlanOptions& options);

@@ -1,44 +1,22 @@
-// What a task may ask for and `muster run` on bare metal cannot give. A requested thing is never dropped in
-// silence: it is refused where the task would otherwise run differently, and noticed where it would not.
+// What a task may ask for and muster cannot give: anywhere yet, or on bare metal. A requested thing is never
+// dropped in silence: it is refused where the task would otherwise run differently, and noticed where it
+// would not.
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "launcher/plan_findings.h"
 #include "launcher/plan_parts.h"
+#include "launcher/site_profile.h"
 #include "launcher/units.h"
 
 namespace muster::planning {
 
 namespace {
 
-class Findings {
- public:
-  explicit Findings(const TaskSpec& spec) : spec_(spec) {}
-
-  void add(const std::string& key, bool applies, const std::string& message) {
-    if (!applies) return;
-    const auto given = spec_.positions.find(key);
-    findings_.emplace_back(given == spec_.positions.end() ? SourcePosition{} : given->second,
-                           fmt::format("{}: {}", key, message));
-  }
-
-  std::vector<std::string> lines() {
-    std::stable_sort(findings_.begin(), findings_.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<std::string> lines;
-    for (const auto& [position, message] : findings_) {
-      lines.push_back(fmt::format("{}:{}:{}: {}", spec_.shown_file, position.line, position.column, message));
-    }
-    return lines;
-  }
-
- private:
-  const TaskSpec& spec_;
-  std::vector<std::pair<SourcePosition, std::string>> findings_;
-};
-
-void refuse_resources(const TaskSpec& spec, Findings& findings) {
+void refuse_on_bare_metal(const TaskSpec& spec, Findings& findings) {
   const ResourcesSpec& resources = spec.resources;
+  findings.add("gpu_per_worker", spec.gpu_per_worker > 0,
+               fmt::format("found {}; `muster run` does not start GPU jobs yet: remove the key, or make it 0",
+                           spec.gpu_per_worker));
   findings.add("resources.gpu_type", !resources.gpu_type.empty(),
                fmt::format("found '{}'; `muster run` does not start GPU jobs yet: remove the key",
                            resources.gpu_type));
@@ -56,24 +34,22 @@ void refuse_resources(const TaskSpec& spec, Findings& findings) {
       "nodes from the host file");
 }
 
-void refuse_schedule(const TaskSpec& spec, Findings& findings) {
+void refuse_schedule(const TaskSpec& spec, std::string_view command, Findings& findings) {
   const ScheduleSpec& schedule = spec.schedule;
-  findings.add(
-      "schedule.min_workers", schedule.min_workers != spec.num_workers,
-      fmt::format("found {}; `muster run` cannot go on with fewer workers yet: remove the key, or make it "
-                  "num_workers, which is {}",
-                  schedule.min_workers, spec.num_workers));
-  findings.add(
-      "schedule.max_workers", schedule.max_workers != spec.num_workers,
-      fmt::format("found {}; `muster run` cannot grow a run yet: remove the key, or make it num_workers, "
-                  "which is {}",
-                  schedule.max_workers, spec.num_workers));
+  findings.add("schedule.min_workers", schedule.min_workers != spec.num_workers,
+               fmt::format("found {}; {} cannot go on with fewer workers yet: remove the key, or make it "
+                           "num_workers, which is {}",
+                           schedule.min_workers, command, spec.num_workers));
+  findings.add("schedule.max_workers", schedule.max_workers != spec.num_workers,
+               fmt::format("found {}; {} cannot grow a run yet: remove the key, or make it num_workers, "
+                           "which is {}",
+                           schedule.max_workers, command, spec.num_workers));
   findings.add("schedule.spare_workers", schedule.spare_workers != 0,
-               fmt::format("found {}; `muster run` holds no spare workers yet: remove the key, or make it 0",
-                           schedule.spare_workers));
+               fmt::format("found {}; {} holds no spare workers yet: remove the key, or make it 0",
+                           schedule.spare_workers, command));
 }
 
-// The ranks get it from mpirun, which ends itself at other signals.
+// Where mpirun starts the ranks, they get it from mpirun, which ends itself at other signals.
 void refuse_stop_signal(const TaskSpec& spec, Findings& findings) {
   const std::string& signal = spec.schedule.stop_signal;
   findings.add("schedule.stop_signal", signal != "SIGUSR1" && signal != "SIGUSR2",
@@ -90,9 +66,10 @@ void refuse_trainer(const TaskSpec& spec, Findings& findings) {
                "found 'cuda'; muster-train does not compute on GPUs yet: make it cpu");
 }
 
-void refuse_hooks(const TaskSpec& spec, Findings& findings) {
+void refuse_hooks(const TaskSpec& spec, std::string_view command, Findings& findings) {
   const auto refuse = [&](const char* key, const std::vector<std::string>& commands) {
-    findings.add(key, !commands.empty(), "found a hook; `muster run` does not run hooks yet: remove the key");
+    findings.add(key, !commands.empty(),
+                 fmt::format("found a hook; {} does not run hooks yet: remove the key", command));
   };
   refuse("hooks.on_preempt", spec.hooks.on_preempt);
   refuse("hooks.on_end", spec.hooks.on_end);
@@ -100,32 +77,22 @@ void refuse_hooks(const TaskSpec& spec, Findings& findings) {
   refuse("hooks.after", spec.hooks.after);
 }
 
-}  // namespace
-
-std::vector<std::string> refusals(const TaskSpec& spec) {
-  Findings findings(spec);
+void refuse_everywhere(const TaskSpec& spec, std::string_view command, Findings& findings) {
   findings.add(
       "image", !spec.image.empty(),
-      fmt::format("found '{}'; `muster run` does not start containers yet: remove the key", spec.image));
-  findings.add("gpu_per_worker", spec.gpu_per_worker > 0,
-               fmt::format("found {}; `muster run` does not start GPU jobs yet: remove the key, or make it 0",
-                           spec.gpu_per_worker));
+      fmt::format("found '{}'; {} does not start containers yet: remove the key", spec.image, command));
   findings.add("mounts", !spec.mounts.empty(),
                "found mounts; without a container there is nothing to mount into: remove the key");
-  findings.add(
-      "network.rdma", spec.network.rdma.value_or(false),
-      "found true; `muster run` cannot promise RDMA: remove the key (Open MPI then uses it if it can), or "
-      "make it false");
-  refuse_resources(spec, findings);
-  refuse_schedule(spec, findings);
-  refuse_stop_signal(spec, findings);
+  findings.add("network.rdma", spec.network.rdma.value_or(false),
+               fmt::format("found true; {} cannot promise RDMA: remove the key (Open MPI then uses it if it "
+                           "can), or make it false",
+                           command));
+  refuse_schedule(spec, command, findings);
   refuse_trainer(spec, findings);
-  refuse_hooks(spec, findings);
-  return findings.lines();
+  refuse_hooks(spec, command, findings);
 }
 
-std::vector<std::string> notices(const TaskSpec& spec) {
-  Findings findings(spec);
+void notice_on_bare_metal(const TaskSpec& spec, Findings& findings) {
   findings.add("resources.cpus_per_worker", spec.resources.cpus_per_worker > 0,
                "no scheduler reserves CPUs on bare metal; the ranks share all of them");
   findings.add("resources.memory_per_worker", spec.resources.memory_bytes > 0,
@@ -133,6 +100,31 @@ std::vector<std::string> notices(const TaskSpec& spec) {
   findings.add("schedule.priority", spec.schedule.priority != Priority::kNormal,
                "there is no queue on bare metal; the run starts at once");
   findings.add("schedule.preemptible", spec.schedule.preemptible, "nothing preempts a run on bare metal");
+}
+
+}  // namespace
+
+std::vector<std::string> refusals(const TaskSpec& spec, const PlanOptions& options) {
+  Findings findings(spec);
+  const SiteProfile* site = options.slurm_site;
+  refuse_everywhere(spec, site == nullptr ? "`muster run`" : "muster under Slurm", findings);
+  if (site == nullptr) {
+    refuse_on_bare_metal(spec, findings);
+  } else {
+    refuse_on_slurm(spec, *site, findings);
+  }
+  const bool by_mpirun = site == nullptr || site->process_start == ProcessStart::kMpirun;
+  if (by_mpirun) refuse_stop_signal(spec, findings);
+  return findings.lines();
+}
+
+std::vector<std::string> notices(const TaskSpec& spec, const PlanOptions& options) {
+  Findings findings(spec);
+  if (options.slurm_site == nullptr) {
+    notice_on_bare_metal(spec, findings);
+  } else {
+    notice_on_slurm(spec, *options.slurm_site, findings);
+  }
   return findings.lines();
 }
 

@@ -1,4 +1,4 @@
-// SEAM: how the ranks of one attempt are started and ended. Implementations: mpirun (here), srun (slurm/).
+// SEAM: how the ranks of one attempt are started and ended. Implementation: mpirun (mpirun_launcher.h).
 // Threads: used by the supervisor's thread only. Nothing here blocks longer than it takes to start a process.
 #pragma once
 
@@ -22,7 +22,7 @@ struct AttemptRequest {
   std::string events_address;  // tcp://ADDRESS:PORT
 };
 
-// How the process that stands for the attempt (mpirun, srun) ended.
+// How the process that stands for the attempt (mpirun) ended.
 struct ExitStatus {
   int exit_code = 0;    // meaningful if signal == 0
   int term_signal = 0;  // 0: it exited

@@ -1,5 +1,5 @@
-// SEAM: who grants the nodes. The local scheduler grants the machine (or the host file) at once; slurm/ asks
-// Slurm.
+// SEAM: who grants the nodes. Implementation: the local scheduler, which grants this machine, or the hosts of
+// the host file, at once.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,14 @@
 namespace muster {
 
 struct Allocation {
-  std::string id;           // "local" or the scheduler's job id
+  std::string id;           // "local"
   std::vector<Host> hosts;  // empty: this machine
 };
 
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
-  // Blocks at most as long as the scheduler's own command takes; a queued job is a later concern of its
-  // caller.
+  // Does not wait for anything.
   virtual Result<Allocation> allocate(const Plan& plan) = 0;
   virtual Status release(const Allocation& allocation) = 0;
 };

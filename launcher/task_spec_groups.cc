@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "launcher/shared_readers.h"
 #include "launcher/task_spec_readers.h"
 
 namespace muster::task_file {
@@ -17,20 +18,9 @@ constexpr int kWorkersMax = 65'536;
 constexpr int kRetriesMax = 1'000'000;
 constexpr milliseconds kSecond{1'000};
 constexpr milliseconds kDay{86'400'000};
-constexpr milliseconds kYear{365 * kDay};
 
 bool has_control_character(const std::string& text) {
   return std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
-}
-
-void read_time_limit(GroupReader& group, std::optional<milliseconds>& limit) {
-  constexpr std::string_view kKey = "time_limit";
-  const YamlNode* node = group.take(kKey);
-  if (node == nullptr) return;
-  if (node->kind == YamlNode::Kind::kScalar && (node->text == "unlimited" || node->text == "UNLIMITED"))
-    return;
-  milliseconds value{0};
-  if (group.duration(kKey, {kSecond, kYear}, value)) limit = value;
 }
 
 void read_retry(GroupReader group, RetryBudgets& retry) {
@@ -39,36 +29,6 @@ void read_retry(GroupReader group, RetryBudgets& retry) {
   group.integer("node_failures", 0, kRetriesMax, retry.node_failures);
   group.integer("launcher_errors", 0, kRetriesMax, retry.launcher_errors);
   group.finish();
-}
-
-// One entry of `env`: NAME: value, or NAME: {secret: value}. Values never appear in messages.
-void read_variable(GroupReader& group, const YamlEntry& entry, std::vector<EnvironmentVariable>& env) {
-  constexpr std::string_view kNameForms = "a name of letters, digits and '_', the first no digit";
-  constexpr std::string_view kValueForms = "a text (\"\" for an empty one), or {secret: text}";
-  if (!is_environment_name(entry.key)) {
-    group.reject_found(entry.key, entry.key_position, "a name that is none of an environment variable",
-                       kNameForms);
-    return;
-  }
-  if (is_reserved_environment_name(entry.key)) {
-    group.reject_found(entry.key, entry.key_position,
-                       "a variable that muster, MPI or Slurm sets for each rank", "other names");
-    return;
-  }
-  const YamlNode& node = entry.value;
-  if (node.kind == YamlNode::Kind::kInvalid) return;
-  if (node.kind == YamlNode::Kind::kScalar) {
-    env.push_back({entry.key, node.text, looks_secret(entry.key, node.text)});
-    return;
-  }
-  const bool is_secret = node.kind == YamlNode::Kind::kMap && node.entries.size() == 1 &&
-                         node.entries.front().key == "secret" &&
-                         node.entries.front().value.kind == YamlNode::Kind::kScalar;
-  if (is_secret) {
-    env.push_back({entry.key, node.entries.front().value.text, true});
-  } else {
-    group.reject(entry.key, node, kValueForms);
-  }
 }
 
 bool read_mount_text(const std::string& text, const TaskFileContext& context, MountSpec& mount,
@@ -142,7 +102,7 @@ void read_resources(GroupReader group, ResourcesSpec& resources) {
   group.text("gpu_type", resources.gpu_type);
   group.integer("cpus_per_worker", 1, kCpusMax, resources.cpus_per_worker);
   group.memory("memory_per_worker", resources.memory_bytes);
-  read_time_limit(group, resources.time_limit);
+  read_time_limit(group, "time_limit", resources.time_limit);
   group.text("constraint", resources.constraint);
   group.text_list("exclude", resources.exclude);
   group.finish();
@@ -169,18 +129,7 @@ void read_schedule(GroupReader group, ScheduleSpec& schedule) {
 }
 
 void read_network(GroupReader group, NetworkSpec& network) {
-  constexpr std::size_t kInterfaceNameMax = 15;  // the kernel's IFNAMSIZ without its NUL
-  std::string interface;
-  if (const YamlNode* node = group.take("interface"); node != nullptr) {
-    const auto is_bad = [](unsigned char c) { return std::isgraph(c) == 0 || c == '/' || c == ','; };
-    if (node->kind == YamlNode::Kind::kScalar && !node->text.empty() &&
-        node->text.size() <= kInterfaceNameMax &&
-        std::none_of(node->text.begin(), node->text.end(), is_bad)) {
-      network.interface = node->text;
-    } else {
-      group.reject("interface", *node, "the name of a network interface, such as eth0 or ib0");
-    }
-  }
+  read_interface(group, "interface", network.interface);
   bool rdma = false;
   if (group.boolean("rdma", rdma)) network.rdma = rdma;
   const auto is_variable = [](const std::string& key) {
@@ -205,12 +154,6 @@ void read_hooks(GroupReader group, HooksSpec& hooks) {
   group.text_list("before", hooks.before);
   group.text_list("after", hooks.after);
   group.finish();
-}
-
-void read_env(GroupReader group, std::vector<EnvironmentVariable>& env) {
-  for (const YamlEntry* entry : group.take_matching([](const std::string&) { return true; })) {
-    read_variable(group, *entry, env);
-  }
 }
 
 void read_mounts(GroupReader& file, const TaskFileContext& context, std::vector<MountSpec>& mounts) {

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "common/file_ops.h"
+#include "launcher/shared_readers.h"
 #include "launcher/task_spec.h"
 #include "launcher/task_spec_readers.h"
 #include "launcher/yaml_document.h"
@@ -20,7 +21,6 @@ using task_file::expand_path;
 
 constexpr int kWorkersMax = 65'536;
 constexpr int kPerWorkerMax = 1'024;
-constexpr std::size_t kFileBytesMax = 1U << 20;  // far beyond any task; a data file named by mistake
 
 bool is_task_name(const std::string& name) {
   constexpr std::size_t kNameMax = 64;
@@ -112,7 +112,7 @@ void read_file(const YamlNode& root, const TaskFileContext& context, ReadContext
   task_file::read_trainer(file.group("trainer"), context, trainer);
   if (spec.is_trainer()) spec.trainer = std::move(trainer);
   task_file::read_mounts(file, context, spec.mounts);
-  task_file::read_env(file.group("env"), spec.env);
+  read_environment(file.group("env"), spec.env);
   task_file::read_network(file.group("network"), spec.network);
   task_file::read_hooks(file.group("hooks"), spec.hooks);
   file.finish();
@@ -125,11 +125,6 @@ void read_file(const YamlNode& root, const TaskFileContext& context, ReadContext
 
 Result<TaskSpec> parse_task(std::string_view text, const TaskFileContext& context) {
   Diagnostics diagnostics(context.shown_file);
-  if (text.size() > kFileBytesMax) {
-    diagnostics.error({},
-                      fmt::format("found a file of {} bytes; allowed: up to {}", text.size(), kFileBytesMax));
-    return tl::unexpected<Error>(Error{ErrorCode::kInvalidArgument, diagnostics.text()});
-  }
   const YamlNode root = parse_yaml(text, diagnostics);
   TaskSpec spec;
   spec.file = context.file;

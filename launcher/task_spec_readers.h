@@ -21,7 +21,6 @@ void read_resources(GroupReader group, ResourcesSpec& resources);
 void read_schedule(GroupReader group, ScheduleSpec& schedule);
 void read_network(GroupReader group, NetworkSpec& network);
 void read_hooks(GroupReader group, HooksSpec& hooks);
-void read_env(GroupReader group, std::vector<EnvironmentVariable>& env);
 void read_mounts(GroupReader& file, const TaskFileContext& context, std::vector<MountSpec>& mounts);
 void read_trainer(GroupReader group, const TaskFileContext& context, TrainerSpec& trainer);
 

@@ -245,8 +245,14 @@ std::string shown(std::string_view text) {
 }  // namespace
 
 YamlNode parse_yaml(std::string_view text, Diagnostics& diagnostics) {
+  constexpr std::size_t kFileBytesMax = 1U << 20;  // far beyond what people write; a data file by mistake
   YamlNode invalid;
   invalid.kind = YamlNode::Kind::kInvalid;
+  if (text.size() > kFileBytesMax) {
+    diagnostics.error({},
+                      fmt::format("found a file of {} bytes; allowed: up to {}", text.size(), kFileBytesMax));
+    return invalid;
+  }
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (!check_characters(text, diagnostics)) return invalid;
@@ -258,7 +264,7 @@ YamlNode parse_yaml(std::string_view text, Diagnostics& diagnostics) {
     YamlNode root = builder.take_root();
     TreeBuilder second(text, diagnostics);
     if (parser.HandleNextDocument(second)) {
-      diagnostics.error(second.start(), "found a second document; allowed: one document in a task file");
+      diagnostics.error(second.start(), "found a second document; allowed: one document in a file");
     }
     return root;
   } catch (const YAML::DeepRecursion& error) {

@@ -35,7 +35,8 @@ struct YamlEntry {
 };
 
 // Parses exactly one document. Never throws; what is wrong with the text (syntax, duplicate keys, aliases,
-// tags, control characters, a second document) goes to `diagnostics`, and what could be read is returned.
+// tags, control characters, a second document, over a mebibyte) goes to `diagnostics`, and what could be read
+// is returned.
 YamlNode parse_yaml(std::string_view text, Diagnostics& diagnostics);
 
 // For messages: 'text', nothing, a list, a group of keys.

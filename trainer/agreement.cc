@@ -42,6 +42,14 @@ Status agree(comm::Communicator& communicator, const Status& mine, const comm::C
   return fail(error.code, "rank {}: {}", failed - all.begin(), error.message);
 }
 
+Status follow_rank_0(comm::Communicator& communicator, const Status& mine,
+                     const comm::CollectiveOptions& options) {
+  MUSTER_ASSIGN(const std::string outcome, comm::broadcast_text(communicator, encode(mine), 0, options));
+  if (outcome.empty()) return {};
+  wait_for_everybody(communicator, options);
+  return tl::unexpected<Error>(decode(outcome));
+}
+
 Status require_equal(comm::Communicator& communicator, std::string_view what, std::string_view mine,
                      const comm::CollectiveOptions& options) {
   MUSTER_ASSIGN(const std::vector<std::string> all, comm::all_gather_text(communicator, mine, options));

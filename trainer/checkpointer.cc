@@ -55,7 +55,11 @@ Status load_tensor(checkpoint::LoadedCheckpoint& loaded, const NamedTensor& tens
     return fail(ErrorCode::kInvalidArgument, "{}: tensor {} has shape [{}] there and [{}] here",
                 loaded.path(), tensor.name, fmt::join(shape, ", "), fmt::join(tensor.shape, ", "));
   }
-  return loaded.read_rows(tensor.name, 0, tensor.shape[0], tensor.data);
+  const Status read = loaded.read_rows(tensor.name, 0, tensor.shape[0], tensor.data);
+  if (read || read.error().code != ErrorCode::kCorrupt) return read;
+  // It was sound a moment ago. The next attempt verifies anew, and puts it aside if it is damaged.
+  return fail(ErrorCode::kIo, "{}: tensor {} changed after it was verified: {}", loaded.path(), tensor.name,
+              read.error().message);
 }
 
 }  // namespace
@@ -227,10 +231,23 @@ Status Checkpointer::save_and_wait(const SavePoint& point) {
   return finish();
 }
 
-// The disk may be full, or slow: the next save may work.
+// The disk may be full or slow, somebody may have cleared the directory, memory may be short: the next save
+// may work. What says that this attempt must not go on (a newer one has taken over, a rank is lost, the ranks
+// do not see one file system) is not tolerable.
 bool Checkpointer::tolerable(const Error& error) const {
-  const bool still_saving = error.code == ErrorCode::kDeadlineExceeded && store_.saving();
-  return error.code == ErrorCode::kIo || error.code == ErrorCode::kNoSpace || still_saving;
+  switch (error.code) {
+    case ErrorCode::kIo:
+    case ErrorCode::kDenied:
+    case ErrorCode::kNoSpace:
+    case ErrorCode::kNotFound:
+    case ErrorCode::kAlreadyExists:
+    case ErrorCode::kInternal:
+      return true;
+    case ErrorCode::kDeadlineExceeded:
+      return store_.saving();
+    default:
+      return false;
+  }
 }
 
 Status Checkpointer::tolerate(const Status& outcome) {

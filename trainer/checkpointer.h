@@ -61,7 +61,9 @@ class Checkpointer {
                CheckpointContext context, std::vector<NamedTensor> tensors, SavePolicy policy);
 
   // Collective. Fills tensors and state from the last committed checkpoint. False: there is none.
-  // kInvalidArgument if it was made by a configuration that this one cannot continue.
+  // kInvalidArgument if it was made by a configuration that this one cannot continue; kNotStored if
+  // nothing can be stored there (read-only, no permission, no space); kIo if something could not be read: a
+  // later attempt may.
   Result<bool> restore(TrainingState& state);
 
   // What a rank adds to a step's totals. This rank wants a save (rank 0 keeps time) …

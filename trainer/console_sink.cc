@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "common/run_contract.h"
+#include "trainer/standard_output.h"
 
 namespace muster {
 namespace {
@@ -17,6 +18,14 @@ std::string field(const json& event, const char* key) {
   if (it->is_string()) return it->get<std::string>();
   if (it->is_number_float()) return fmt::format("{:.6g}", it->get<double>());
   return it->dump();
+}
+
+// "learning_rate: 0.01 then, 0.02 now"
+void add_changes(const json& changes, std::string& text) {
+  for (const auto& [key, change] : changes.items()) {
+    text += fmt::format("{} {}: {} then, {} now", text.empty() ? "" : ";", key, field(change, "before"),
+                        field(change, "now"));
+  }
 }
 
 }  // namespace
@@ -38,6 +47,11 @@ std::string console_line(const json& event) {
   if (kind == name::kCheckpointFailed)
     return fmt::format("the checkpoint of step {} is not stored: {}", f("step"), f("reason"));
   if (kind == name::kCheckpointAdvice) return f("text");
+  if (kind == name::kConfigurationChanged) {
+    std::string changes;
+    for (const char* group : {"configuration", "code"}) add_changes(event.at(group), changes);
+    return "changed since the checkpoint was made:" + changes;
+  }
   if (kind == name::kSamples || kind == name::kCheckpointBegun) return "";
   return event.dump();
 }
@@ -45,8 +59,10 @@ std::string console_line(const json& event) {
 void ConsoleSink::emit(const json& event) {
   const std::string line = console_line(event);
   if (line.empty()) return;
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  const Status printed = print_out(line + "\n");
+  if (printed || told_) return;
+  told_ = true;
+  fmt::print(stderr, "muster-train: {}; training goes on\n", printed.error().message);
 }
 
 }  // namespace muster

@@ -15,7 +15,11 @@ std::string console_line(const nlohmann::json& event);
 
 class ConsoleSink final : public EventSink {
  public:
+  // A line that cannot be written is lost; standard error is told of the first.
   void emit(const nlohmann::json& event) override;
+
+ private:
+  bool told_ = false;
 };
 
 // Passes each event to several sinks, none of them owned.

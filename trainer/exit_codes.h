@@ -22,11 +22,19 @@ inline int exit_code_of(const Error& error) {
     case ErrorCode::kNotStored:
       return contract::kExitNotStored;
     case ErrorCode::kIo:
+    case ErrorCode::kDenied:
     case ErrorCode::kNoSpace:
     case ErrorCode::kInternal:
       break;
   }
   return 1;  // a crash, within its budget
+}
+
+// For a program that nobody starts again: what the operating system refused is no crash.
+inline Error as_command_error(Error error) {
+  if (error.code == ErrorCode::kIo || error.code == ErrorCode::kDenied || error.code == ErrorCode::kNoSpace)
+    error.code = ErrorCode::kNotStored;
+  return error;
 }
 
 // Whether an error is the communicator's, so that its fault_rank() tells whom to blame for it. Everything

@@ -1,6 +1,7 @@
 // muster-train: one rank of a training job. This file names the concrete parts of training and dispatches the
 // other commands.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <chrono>
@@ -23,8 +24,10 @@
 #include "trainer/code_identity.h"
 #include "trainer/commands/commands.h"
 #include "trainer/data/dataset.h"
+#include "trainer/option_names.h"
 #include "trainer/options.h"
 #include "trainer/rank.h"
+#include "trainer/standard_output.h"
 #include "trainer/train_loop.h"
 
 namespace {
@@ -95,8 +98,8 @@ Status open_store(Rank& rank, const muster::TrainerOptions& options) {
   if (std::filesystem::exists(options.checkpoint_dir, ignored) &&
       !std::filesystem::is_directory(options.checkpoint_dir, ignored)) {
     return fail(ErrorCode::kInvalidArgument,
-                "--checkpoint-dir {} is a file; allowed: a directory, which is made if it is not there",
-                options.checkpoint_dir);
+                "{} {} is a file; allowed: a directory, which is made if it is not there",
+                muster::option_name("--checkpoint-dir", "the checkpoint directory"), options.checkpoint_dir);
   }
   muster::checkpoint::Hdf5StoreOptions store;
   store.directory = options.checkpoint_dir;
@@ -146,21 +149,17 @@ int leave_in_order(Rank& rank, const muster::TrainOutcome& outcome) {
   return outcome.stopped ? contract::kExitRequeue : contract::kExitDone;
 }
 
-int show(muster::OptionsOutcome what, const muster::TrainerOptions& options) {
+std::string answer_of(muster::OptionsOutcome what, const muster::TrainerOptions& options) {
   switch (what) {
     case muster::OptionsOutcome::kShowHelp:
-      fmt::print("{}", muster::trainer_help());
-      break;
+      return muster::trainer_help();
     case muster::OptionsOutcome::kShowVersion:
-      fmt::print("muster-train {} (protocol {})\n", muster::kVersion, contract::kProtocolVersion);
-      break;
+      return fmt::format("muster-train {} (protocol {})\n", muster::kVersion, contract::kProtocolVersion);
     case muster::OptionsOutcome::kListDevices:
-      for (const std::string& line : muster::device::list_devices()) fmt::print("{}\n", line);
-      break;
+      return fmt::format("{}\n", fmt::join(muster::device::list_devices(), "\n"));
     default:
-      fmt::print("{}\n", muster::to_json(options).dump(2));
+      return muster::to_json(options).dump(2) + "\n";
   }
-  return 0;
 }
 
 }  // namespace
@@ -174,7 +173,9 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "muster-train: {}\n", parsed.error().message);
     return contract::kExitDoNotRetry;
   }
-  if (parsed->outcome != muster::OptionsOutcome::kRun) return show(parsed->outcome, parsed->options);
+  if (parsed->outcome != muster::OptionsOutcome::kRun) {
+    return muster::print_result(answer_of(parsed->outcome, parsed->options));
+  }
   Rank rank;
   const Result<muster::TrainOutcome> outcome = start_and_train(rank, parsed->options);
   if (!outcome) muster::leave_after_fault(rank, outcome.error());

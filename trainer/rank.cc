@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "common/run_contract.h"
 #include "trainer/comm/mpi_communicator.h"
@@ -48,7 +49,9 @@ Status finish(Rank& rank) {
 
 void leave_after_fault(Rank& rank, const Error& error) {
   const int code = exit_code_of(error);
-  fmt::print(stderr, "muster-train: rank {}: {}\n", rank.rank(), error.message);
+  const std::string who = fmt::format("rank {}: ", rank.rank());
+  const bool is_named = error.message.starts_with(who);  // by an agreement on whose failure it is
+  fmt::print(stderr, "muster-train: {}{}\n", is_named ? "" : who, error.message);
   // Before abort(), which makes this rank the one that gave up.
   std::optional<int> blamed;
   if (rank.communicator && is_communication_fault(error)) blamed = rank.communicator->fault_rank();

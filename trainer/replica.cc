@@ -48,7 +48,6 @@ Result<Replica> Replica::create(const TrainerOptions& options, const data::Datas
   replica.layout_ = nn::plan_buckets(replica.model_->parameters(), kBucketBytesMax);
   MUSTER_ASSIGN(replica.parameters_, Buckets::allocate(communicator, replica.layout_));
   MUSTER_ASSIGN(replica.gradients_, Buckets::allocate(communicator, replica.layout_));
-  MUSTER_ASSIGN(replica.shard_gradients_, Buckets::allocate(communicator, replica.layout_));
   if (options.accumulation_steps > 1) {
     MUSTER_ASSIGN(replica.batch_gradients_, Buckets::allocate(communicator, replica.layout_));
   }

@@ -42,8 +42,7 @@ class Replica {
   optim::Optimizer& optimizer() { return *optimizer_; }
   const nn::BucketLayout& layout() const { return layout_; }
   const Buckets& parameters() const { return parameters_; }
-  const Buckets& gradients() const { return gradients_; }              // totals over all shards
-  const Buckets& shard_gradients() const { return shard_gradients_; }  // of the shard at work
+  const Buckets& gradients() const { return gradients_; }  // totals over all shards
   // Of the second batch of a shard and each further one; there only with gradient accumulation.
   const Buckets& batch_gradients() const { return batch_gradients_; }
 
@@ -55,7 +54,6 @@ class Replica {
   nn::BucketLayout layout_;
   Buckets parameters_;
   Buckets gradients_;
-  Buckets shard_gradients_;
   Buckets batch_gradients_;
   std::unique_ptr<optim::Optimizer> optimizer_;
 };

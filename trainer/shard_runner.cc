@@ -76,12 +76,14 @@ Result<models::Batch> ShardRunner::next_batch(data::SampleLoader& loader) {
       device::Tensor(samples.labels.data(), device::DType::kInt32, {count})};
 }
 
-// Leaves the shard's gradient over all batches of the step in replica_.shard_gradients().
-Result<models::ShardResult> ShardRunner::train_shard(const StepPosition& position, std::int64_t shard) {
+// Writes the shard's gradient over all batches of the step.
+Result<models::ShardResult> ShardRunner::train_shard(const StepPosition& position, std::int64_t shard,
+                                                     const sync::ShardGradients& gradients) {
   models::ShardResult sum;
   for (std::int64_t batch = position.batches.begin; batch < position.batches.end; ++batch) {
     const bool is_first = batch == position.batches.begin;
-    const Buckets& target = is_first ? replica_.shard_gradients() : replica_.batch_gradients();
+    const std::span<const device::Tensor> target =
+        is_first ? gradients.parameters : replica_.batch_gradients().tensors();
     nn::ShardContext context;
     context.device = &device_;
     context.seed = position.seed;
@@ -91,16 +93,14 @@ Result<models::ShardResult> ShardRunner::train_shard(const StepPosition& positio
     context.gradient_scale = 1.0 / static_cast<double>(position.batches.samples);
     context.parameters_version = static_cast<std::uint64_t>(position.step) + 1;
     MUSTER_ASSIGN(const models::Batch samples, next_batch(*training_samples_));
-    MUSTER_ASSIGN(
-        const models::ShardResult result,
-        replica_.model().train_shard(context, samples, replica_.parameters().tensors(), target.tensors()));
+    MUSTER_ASSIGN(const models::ShardResult result,
+                  replica_.model().train_shard(context, samples, replica_.parameters().tensors(), target));
     sum.loss_sum += result.loss_sum;
     sum.correct += result.correct;
     sum.samples += result.samples;
     if (is_first) continue;
-    for (std::size_t i = 0; i < target.flat().size(); ++i) {
-      const device::Tensor& total = replica_.shard_gradients().flat()[i];
-      MUSTER_TRY(device_.add(total, target.flat()[i], total));
+    for (std::size_t i = 0; i < gradients.flat.size(); ++i) {
+      MUSTER_TRY(device_.add(gradients.flat[i], replica_.batch_gradients().flat()[i], gradients.flat[i]));
     }
   }
   return sum;
@@ -111,8 +111,8 @@ Result<ShardTotals> ShardRunner::train_step(const StepPosition& position, const 
   nonfinite_shards_.clear();
   std::vector<Leaf> leaves;
   for (std::int64_t shard = range_.begin; shard < range_.end; ++shard) {
-    MUSTER_ASSIGN(const models::ShardResult result, train_shard(position, shard));
-    gradients_->add_shard(replica_.shard_gradients().flat());
+    MUSTER_ASSIGN(const models::ShardResult result, train_shard(position, shard, gradients_->next_shard()));
+    gradients_->add_shard();
     if (!std::isfinite(result.loss_sum)) nonfinite_shards_.push_back(shard);
     add_result(leaves.emplace_back(), result);
   }

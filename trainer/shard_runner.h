@@ -80,7 +80,8 @@ class ShardRunner {
   const std::vector<std::int64_t>& nonfinite_shards() const { return nonfinite_shards_; }
 
  private:
-  Result<models::ShardResult> train_shard(const StepPosition& position, std::int64_t shard);
+  Result<models::ShardResult> train_shard(const StepPosition& position, std::int64_t shard,
+                                          const sync::ShardGradients& gradients);
   Result<models::Batch> next_batch(data::SampleLoader& loader);
   data::SampleLoaderOptions loader_options(std::int64_t batches_of_a_step) const;
   data::OwnShards own_shards() const;

@@ -63,7 +63,7 @@ Result<checkpoint::FoundCheckpoint> find_together(comm::Communicator& communicat
   };
   Result<FoundCheckpoint> found{FoundCheckpoint{}};
   if (communicator.rank() == 0) found = checkpoint::find_checkpoint(path, Verify::kEverything);
-  MUSTER_TRY(agree(communicator, status_of(found), options));
+  MUSTER_TRY(follow_rank_0(communicator, status_of(found), options));
   MUSTER_ASSIGN(const std::string chosen,
                 comm::broadcast_text(communicator, found->path.string(), 0, options));
   if (communicator.rank() != 0) found = checkpoint::find_checkpoint(chosen, Verify::kManifest);

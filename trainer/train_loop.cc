@@ -14,6 +14,7 @@
 #include "trainer/code_identity.h"
 #include "trainer/optim/gradient_clipping.h"
 #include "trainer/optim/lr_schedule.h"
+#include "trainer/option_names.h"
 #include "trainer/progress_meter.h"
 #include "trainer/replica.h"
 #include "trainer/shard_runner.h"
@@ -82,10 +83,9 @@ class TrainLoop {
   Status load_data() {
     const int ranks = parts_.communicator.size();
     if (options_.shards < ranks) {
-      return fail(
-          ErrorCode::kInvalidArgument,
-          "--shards is {}, but there are {} ranks; allowed: a power of two, at least the number of ranks",
-          options_.shards, ranks);
+      return fail(ErrorCode::kInvalidArgument,
+                  "{} is {}, but there are {} ranks; allowed: a power of two, at least the number of ranks",
+                  option_name("--shards", "trainer.shards"), options_.shards, ranks);
     }
     MUSTER_ASSIGN(data_, parts_.load_data());
     return {};
@@ -130,8 +130,8 @@ class TrainLoop {
     const std::int64_t of_an_epoch = data::steps_per_epoch(*schedule_, options_.accumulation_steps);
     const std::int64_t epochs_max = std::numeric_limits<std::int64_t>::max() / of_an_epoch;
     if (*options_.epochs > epochs_max) {
-      return fail(ErrorCode::kInvalidArgument, "--epochs is {}; allowed with {} steps an epoch: 1 to {}",
-                  *options_.epochs, of_an_epoch, epochs_max);
+      return fail(ErrorCode::kInvalidArgument, "{} is {}; allowed with {} steps an epoch: 1 to {}",
+                  option_name("--epochs", "trainer.epochs"), *options_.epochs, of_an_epoch, epochs_max);
     }
     total_steps_ = *options_.epochs * of_an_epoch;
     return {};
@@ -144,20 +144,31 @@ class TrainLoop {
                            {"data", data_.train->fingerprint() + data_.test->fingerprint()},
                            {"device", parts_.device.info()},
                            {"buckets", replica_->layout().hash}};
-    return identity.dump();
+    // Paths need not be UTF-8.
+    return identity.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
   Status restore() {
     MUSTER_ASSIGN(const bool resumed, resume());
     if (resumed || options_.init_from.empty()) return {};
-    const auto found = find_together(parts_.communicator, options_.init_from, agreement_options());
-    if (!found) return fail(found.error().code, "--init-from: {}", found.error().message);
-    MUSTER_TRY(read_parameters(*found, parameters_of(replica_->saved_tensors())));
+    const auto found = find_initial_parameters();
+    if (!found) {
+      return fail(found.error().code, "{}: {}", option_name("--init-from", "trainer.init_from"),
+                  found.error().message);
+    }
     state_.initial_parameters = {found->path.string(), found->manifest.step, found->manifest_sha256};
     json initialised = to_json(*state_.initial_parameters);
     initialised["event"] = event::kInitialised;
     leader_.emit(initialised);
     return {};
+  }
+
+  // Collective; fills the parameters.
+  Result<checkpoint::FoundCheckpoint> find_initial_parameters() {
+    MUSTER_ASSIGN(checkpoint::FoundCheckpoint found,
+                  find_together(parts_.communicator, options_.init_from, agreement_options()));
+    MUSTER_TRY(read_parameters(found, parameters_of(replica_->saved_tensors())));
+    return found;
   }
 
   // False: there is nothing to go on with.

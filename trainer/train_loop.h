@@ -45,7 +45,7 @@ struct TrainOutcome {
 
 // Errors are the same on every rank as far as ranks can still be reached. kInvalidArgument, kNotFound,
 // kCorrupt: bad options or data; kPeerLost, kMismatch, kDeadlineExceeded, kAborted: see communicator.h;
-// kNotStored: the last state could not be saved.
+// kNotStored: the last state could not be saved, or no checkpoint can be stored at all.
 Result<TrainOutcome> train(const TrainerOptions& options, TrainerParts parts);
 
 }  // namespace muster

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/file_ops.h"
 #include "common/status.h"
 
 namespace muster::checkpoint {
@@ -36,6 +37,8 @@ struct StepName {
   int revision = 1;
   auto operator<=>(const StepName&) const = default;
 };
+// The generation in a partial directory's name; empty if it is none.
+std::optional<std::int32_t> generation_of_partial(std::string_view name);
 // Empty unless `name` is exactly what step_directory_name() makes.
 std::optional<StepName> parse_step_directory_name(std::string_view name);
 
@@ -44,13 +47,18 @@ struct StepDirectory {
   std::filesystem::path path;
   bool committed = false;  // the marker is there; whether it is sound is verify.h's question
 };
-// The step directories directly below `directory`, in ascending order of (step, revision).
-Result<std::vector<StepDirectory>> step_directories(const std::filesystem::path& directory);
+// The step directories directly below `directory`, in ascending order of (step, revision). kNotFound if there
+// is no such directory; kIo if something about one of them cannot be found out: it might be the best there
+// is.
+Result<std::vector<StepDirectory>> step_directories(const std::filesystem::path& directory,
+                                                    FileOps& ops = posix_file_ops());
 
 // The marker's text holds the manifest's hash and a check of itself, so that a damaged marker can be told
 // from a damaged manifest.
 std::string marker_text(std::string_view manifest_sha256);
-Result<std::string> parse_marker(std::string_view text);  // the manifest's hash
+// The manifest's hash. kUnavailable for a marker of another version of the format, kCorrupt for a damaged
+// one.
+Result<std::string> parse_marker(std::string_view text);
 
 // 64 lower-case hexadecimal digits.
 bool is_sha256_hex(std::string_view text);

@@ -119,8 +119,8 @@ Result<Manifest> parse_document(const json& document) {
   constexpr auto kMaxInt = std::numeric_limits<std::int32_t>::max();
   MUSTER_ASSIGN(const std::int64_t version, fields.integer("version", kMaxInt));
   if (version != kManifestVersion) {
-    return fail(ErrorCode::kCorrupt, "format version {} is not known; this program reads version {}", version,
-                kManifestVersion);
+    return fail(ErrorCode::kUnavailable, "format version {} is not known; this program reads version {}",
+                version, kManifestVersion);
   }
   Manifest manifest;
   MUSTER_ASSIGN(manifest.step, fields.integer("step", std::numeric_limits<std::int64_t>::max()));

@@ -55,8 +55,8 @@ Result<std::string> ReadOnlyFile::read(std::int64_t offset, std::int64_t bytes, 
     const ssize_t got = ::pread(fd_, block.data(), wanted, offset + at);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      const ErrorCode code = errno == EIO ? ErrorCode::kCorrupt : ErrorCode::kIo;
-      return fail(code, "cannot read {} at offset {}: {}", path_.string(), offset + at, errno_text(errno));
+      return fail(ErrorCode::kIo, "cannot read {} at offset {}: {}", path_.string(), offset + at,
+                  errno_text(errno));
     }
     if (got == 0) return fail(ErrorCode::kCorrupt, "{} ends at offset {}", path_.string(), offset + at);
     const std::span<const std::byte> part(block.data(), static_cast<std::size_t>(got));

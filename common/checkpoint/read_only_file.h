@@ -25,7 +25,8 @@ class ReadOnlyFile {
   Result<std::int64_t> size() const;
 
   // Hands [offset, offset + bytes) to the sink in blocks, in order, and returns the SHA-256 of them. kCorrupt
-  // if the file ends before, or the disk cannot read it (EIO).
+  // if the file ends before. That it cannot be read (EIO) is kIo: it says nothing about what is stored, as
+  // network file systems fail for a while.
   using Sink = std::function<void(std::int64_t at /* from `offset` */, std::span<const std::byte> block)>;
   Result<std::string> read(std::int64_t offset, std::int64_t bytes, const Sink& sink) const;
   Result<std::string> sha256(std::int64_t offset, std::int64_t bytes) const;

@@ -38,6 +38,11 @@ Result<std::vector<std::string>> damaged_datasets(const ReadOnlyFile& in, std::i
   return damaged;
 }
 
+// Written by another version of muster: nobody's damage.
+tl::unexpected<Error> of_another_version(const fs::path& directory, const Error& error) {
+  return fail(ErrorCode::kUnavailable, "{}: {}", directory.string(), error.message);
+}
+
 // A directory that carries another step's name would be resumed as that step.
 void check_name(const fs::path& directory, const Manifest& manifest, std::vector<Problem>& problems) {
   const std::string name = fs::absolute(directory).lexically_normal().filename().string();
@@ -89,6 +94,8 @@ Result<ManifestCheck> check_commit(const fs::path& step_directory) {
     auto hash = parse_marker(*marker);
     if (hash) {
       promised = *std::move(hash);
+    } else if (hash.error().code == ErrorCode::kUnavailable) {
+      return of_another_version(step_directory, hash.error());
     } else {
       check.problems.push_back({kMarkerFile, "is damaged", {}});
     }
@@ -105,6 +112,9 @@ Result<ManifestCheck> check_commit(const fs::path& step_directory) {
     return check;
   }
   auto manifest = parse_manifest(*text);
+  if (!manifest && manifest.error().code == ErrorCode::kUnavailable) {
+    return of_another_version(step_directory, manifest.error());
+  }
   if (!manifest) {
     check.problems.push_back(
         {kManifestFile, fmt::format("cannot be used: {}", manifest.error().message), {}});
@@ -132,7 +142,7 @@ Result<std::optional<Problem>> verify_file(const fs::path& step_directory, const
     if (hash && *hash == file.sha256) return std::optional<Problem>();
     if (!hash && hash.error().code != ErrorCode::kCorrupt) return tl::unexpected(hash.error());
     what = hash ? fmt::format("is damaged: its SHA-256 is {}, the manifest says {}", *hash, file.sha256)
-                : fmt::format("cannot be read: {}", hash.error().message);
+                : fmt::format("became shorter while it was read: {}", hash.error().message);
   }
   MUSTER_ASSIGN(auto datasets, damaged_datasets(*in, size, file));
   if (datasets.empty()) what += ", outside any dataset";

@@ -88,6 +88,7 @@ int exit_code_of(ErrorCode code) {
     case ErrorCode::kCorrupt:
       return contract::kMusterVerifyFailed;
     case ErrorCode::kIo:
+    case ErrorCode::kDenied:
     case ErrorCode::kNoSpace:
     case ErrorCode::kNotStored:
       return contract::kMusterIo;

@@ -18,6 +18,7 @@ int list(const Arguments& arguments);
 int status(const Arguments& arguments);
 int logs(const Arguments& arguments);
 int rm(const Arguments& arguments);
+int site(const Arguments& arguments);
 int checkpoint(const Arguments& arguments);
 int checkpoint_now(const Arguments& arguments);  // `checkpoint now`, without these two words
 

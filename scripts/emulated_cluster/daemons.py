@@ -2,6 +2,7 @@
 cluster's directory only, and die with their host."""
 import os
 import re
+import stat
 import subprocess
 
 from . import slurm_conf
@@ -36,14 +37,23 @@ class Daemons:
         paths.munge.chmod(0o755)
         for name, text in {
             paths.etc / "slurm.conf": slurm_conf.slurm_conf(settings, paths),
-            paths.etc / "gres.conf": slurm_conf.gres_conf(settings),
+            paths.etc / "gres.conf": slurm_conf.gres_conf(settings, paths),
             paths.etc / "cgroup.conf": slurm_conf.CGROUP_CONF,
             paths.hosts_table: slurm_conf.hosts_table(settings),
         }.items():
             name.write_text(text)
+        self._make_gpus()
         dbd = paths.etc / "slurmdbd.conf"
         dbd.touch(mode=0o600)
         dbd.write_text(slurm_conf.slurmdbd_conf(paths))
+
+    def _make_gpus(self):
+        """Each is another /dev/null."""
+        if not self.settings.gpus:
+            return
+        self.paths.gpus.mkdir()
+        for number in range(int(self.settings.gpus.split(":")[1])):
+            os.mknod(self.paths.gpus / f"gpu{number}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
 
     def start_munge(self):
         """One for all hosts, on the switch: it is reached by a file, and no host's death takes it along."""

@@ -84,6 +84,10 @@ class Paths:
         return self.root / "shared"
 
     @property
+    def gpus(self):  # device files that stand for GPUs
+        return self.root / "gpus"
+
+    @property
     def log(self):
         return self.root / "log"
 

@@ -84,11 +84,12 @@ def _nodes(settings):
     return lines
 
 
-def gres_conf(settings):
+def gres_conf(settings, paths):
     if not settings.gpus:
         return ""
+    # A GPU without a device file counts for nothing: slurmd reports none, and the node is drained.
     kind, count = settings.gpus.split(":")
-    return f"NodeName=n[1-{settings.nodes}] Name=gpu Type={kind} Count={count}\n"
+    return f"NodeName=n[1-{settings.nodes}] Name=gpu Type={kind} File={paths.gpus}/gpu[0-{int(count) - 1}]\n"
 
 
 # With cgroup/v1 and an empty /sys/fs/cgroup no cgroup is touched: the machine's may be hybrid or not ours.

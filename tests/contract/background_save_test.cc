@@ -14,6 +14,7 @@
 #include "common/checkpoint/verify.h"
 #include "common/run_contract.h"
 #include "tests/support/faulty_file_ops.h"
+#include "tests/support/forwarding_file_ops.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/training_fixture.h"
 #include "trainer/checkpoint/hdf5_store.h"
@@ -149,6 +150,40 @@ TEST(BackgroundSave, AnErrorAtAnyFileOperationIsSurvivedOrTheRunsFailureAtItsEnd
   EXPECT_GT(not_stored, 0);
 }
 
+// Starting again would meet the same, so it is not a crash.
+TEST(BackgroundSave, ADirectoryThatRefusesTheFirstWriteIsToldBeforeTheFirstStep) {
+  for (const int error_number : {EROFS, EACCES, ENOSPC}) {
+    const TemporaryDirectory directory;
+    FaultyFileOps ops(FaultyFileOps::Mode::kErrorOnce, 1, error_number);
+    const TrainingResult result = train(short_run(directory.path(), ops));
+    for (const auto& outcome : result.outcomes) {
+      ASSERT_FALSE(outcome);
+      EXPECT_EQ(outcome.error().code, ErrorCode::kNotStored);
+      EXPECT_EQ(outcome.error().message,
+                fmt::format("no checkpoint can be stored in {0}: cannot create {0}/generation: {1}",
+                            directory.path().string(), errno_text(error_number)));
+    }
+    EXPECT_THAT(result.events->named(event::kStep), IsEmpty());
+  }
+}
+
+TEST(BackgroundSave, ADamagedCheckpointThatCannotBeMovedAwayIsToldBeforeTheFirstStep) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(completed(train(short_run(directory.path(), posix_file_ops()))));
+  const fs::path newest = directory.path() / checkpoint::step_directory_name(10);
+  fs::resize_file(newest / checkpoint::kManifestFile, 10);
+  FaultyFileOps ops(FaultyFileOps::Mode::kDiskFull, 1, EROFS);
+  TrainingRun again = short_run(directory.path(), ops);  // the same attempt: its fence is there already
+  const TrainingResult result = train(again);
+  for (const auto& outcome : result.outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kNotStored);
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("no checkpoint can be stored in "));
+    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("Read-only file system"));
+  }
+  EXPECT_TRUE(fs::exists(newest / checkpoint::kMarkerFile));
+}
+
 TEST(BackgroundSave, DyingAtAnyFileOperationLeavesASoundCheckpointOrNone) {
   int resumed_runs = 0;
   for_each_call(FaultyFileOps::Mode::kDeath, EIO, 5,
@@ -169,7 +204,7 @@ TEST(BackgroundSave, DyingAtAnyFileOperationLeavesASoundCheckpointOrNone) {
 }
 
 // Holds up every write until it is opened.
-class GatedFileOps final : public FileOps {
+class GatedFileOps final : public testing::ForwardingFileOps {
  public:
   explicit GatedFileOps(bool open) : open_(open) {}
   void open_gate() {
@@ -179,21 +214,13 @@ class GatedFileOps final : public FileOps {
   }
   bool timed_out() const { return timed_out_; }
 
-  int open(const fs::path& path, int flags, mode_t mode) override { return base_.open(path, flags, mode); }
   ssize_t write(int fd, const void* data, std::size_t bytes) override {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::minutes(1), [&] { return open_; })) timed_out_ = true;
-    return base_.write(fd, data, bytes);
+    return ForwardingFileOps::write(fd, data, bytes);
   }
-  int fsync(int fd) override { return base_.fsync(fd); }
-  int close(int fd) override { return base_.close(fd); }
-  int rename(const fs::path& from, const fs::path& to) override { return base_.rename(from, to); }
-  int mkdir(const fs::path& path, mode_t mode) override { return base_.mkdir(path, mode); }
-  int unlink(const fs::path& path) override { return base_.unlink(path); }
-  int rmdir(const fs::path& path) override { return base_.rmdir(path); }
 
  private:
-  FileOps& base_ = posix_file_ops();
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_;
@@ -235,23 +262,15 @@ TEST(BackgroundSave, StepsGoOnWhileASaveIsInFlightAndThereIsNeverASecondOne) {
 }
 
 // A slow disk is not a lost rank: heartbeats go on.
-class SlowFileOps final : public FileOps {
+class SlowFileOps final : public testing::ForwardingFileOps {
  public:
   explicit SlowFileOps(milliseconds delay) : delay_(delay) {}
-  int open(const fs::path& path, int flags, mode_t mode) override { return base_.open(path, flags, mode); }
-  ssize_t write(int fd, const void* data, std::size_t bytes) override { return base_.write(fd, data, bytes); }
   int fsync(int fd) override {
     std::this_thread::sleep_for(delay_);
-    return base_.fsync(fd);
+    return ForwardingFileOps::fsync(fd);
   }
-  int close(int fd) override { return base_.close(fd); }
-  int rename(const fs::path& from, const fs::path& to) override { return base_.rename(from, to); }
-  int mkdir(const fs::path& path, mode_t mode) override { return base_.mkdir(path, mode); }
-  int unlink(const fs::path& path) override { return base_.unlink(path); }
-  int rmdir(const fs::path& path) override { return base_.rmdir(path); }
 
  private:
-  FileOps& base_ = posix_file_ops();
   milliseconds delay_;
 };
 

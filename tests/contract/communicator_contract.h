@@ -162,9 +162,10 @@ TEST_P(CommunicatorContract, AllReduceShardsHasTheBitsOfTheSerialTreeOnAnyNumber
         for (std::int64_t shard = range.begin; shard < range.end; ++shard)
           accumulator.add(leaves[static_cast<std::size_t>(shard)]);
         GuardedBuffer<float> out(count, 1);
-        const Status status = c.all_reduce_shards(accumulator.partials(), num_shards, out.data(), count,
-                                                  DType::kFloat32, of_step(count, num_shards))
-                                  ->wait();
+        const Status status =
+            c.all_reduce_shards(accumulator.partials(), num_shards, out.data(), count, DType::kFloat32,
+                                of_step(static_cast<std::int64_t>(count), num_shards))
+                ->wait();
         ASSERT_TRUE(status) << status.error().message;
         EXPECT_TRUE(out.guards_are_intact());
         const bool same_bits =

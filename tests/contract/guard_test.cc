@@ -7,14 +7,15 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "common/clock.h"
 #include "launcher/process_tree.h"
+#include "tests/support/command.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temporary_directory.h"
 
@@ -27,11 +28,9 @@ class GuardTest : public ::testing::Test {
  protected:
   // A shell script as the guarded command. $DIR is the test's directory.
   Result<Guard> guard(const std::string& script) const {
-    const char* bin = std::getenv("MUSTER_BIN_DIR");
-    if (bin == nullptr) return fail(ErrorCode::kNotFound, "MUSTER_BIN_DIR is not set");
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     GuardOptions options;
-    options.muster_executable = std::string(bin) + "/muster";
+    options.muster_executable = testing::built_program("muster");
     options.command = {"bash", "-c", script};
     options.environment = {"PATH=/usr/bin:/bin", "DIR=" + directory_.path().string(),
                            "MUSTER_RUN_ID=" + run_id()};
@@ -143,8 +142,9 @@ TEST_F(GuardTest, NothingIsLeftWhenTheGuardIsKilled) {
 TEST_F(GuardTest, NothingIsLeftWhenTheOwnerIsKilled) {
   const pid_t owner = ::fork();
   if (owner == 0) {
-    auto guarded = guard(std::string(kDaemonize) +
-                         "trap '' TERM; echo $$ > $DIR/pid; while :; do sleep 600 & wait; done");
+    const auto guarded = guard(std::string(kDaemonize) +
+                               "trap '' TERM; echo $$ > $DIR/pid; while :; do sleep 600 & wait; done");
+    if (!guarded) ::_exit(1);
     for (;;) ::pause();
   }
   const pid_t daemon = pid_from("daemon");
@@ -168,7 +168,7 @@ TEST_F(GuardTest, DestroyingItEndsEverything) {
 TEST_F(GuardTest, ACommandThatIsNotThereIsAnError) {
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   GuardOptions options;
-  options.muster_executable = std::string(std::getenv("MUSTER_BIN_DIR")) + "/muster";
+  options.muster_executable = testing::built_program("muster");
   options.command = {"no-such-command-anywhere"};
   options.environment = {"PATH=/usr/bin:/bin"};
   options.stdout_fd = null.get();

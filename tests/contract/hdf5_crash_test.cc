@@ -8,12 +8,14 @@
 #include "tests/support/faulty_file_ops.h"
 #include "tests/support/hdf5_store_helpers.h"
 #include "tests/support/temporary_directory.h"
+#include "trainer/checkpoint/checkpoint_directory.h"
 
 namespace muster::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using testing::FaultyFileOps;
 using ::testing::HasSubstr;
@@ -195,6 +197,70 @@ TEST_P(CrashTest, AFullDiskKeepsTheOldCheckpoint) {
                     expect_recovery(setup, {2});
                   }
                 });
+}
+
+// What cannot be looked at is not thereby uncommitted: its removal once cost a sound checkpoint.
+TEST_P(CrashTest, AnErrorAtAnyCallNeverCostsACheckpointThatIsKept) {
+  int n = 1;
+  for (bool reached = true; reached; ++n) {
+    ASSERT_LT(n, kMaxCalls);
+    SCOPED_TRACE(fmt::format("fault at call {}", n));
+    const TemporaryDirectory directory;
+    StoreSetup setup = setup_in(directory);
+    setup.retention.keep_last = 3;
+    ASSERT_TRUE(all_ok(save_sample(setup, 2)));
+    FaultyFileOps ops(FaultyFileOps::Mode::kErrorOnce, n, ESTALE);
+    setup.ops = &ops;
+    const auto outcomes = save_sample(setup, 3);
+    reached = ops.calls() >= n;
+    std::vector<std::int64_t> expected{1, 2};
+    if (all_ok(outcomes)) expected.push_back(3);
+    const auto directories = step_directories(setup.directory);
+    ASSERT_TRUE(directories);
+    std::vector<std::int64_t> steps;
+    for (const StepDirectory& step : *directories) {
+      if (step.committed) steps.push_back(step.name.step);
+    }
+    EXPECT_EQ(steps, expected);
+  }
+}
+
+TEST_P(CrashTest, WhileLoadingNeither) {
+  int n = 1;
+  for (bool reached = true; reached; ++n) {
+    ASSERT_LT(n, kMaxCalls);
+    SCOPED_TRACE(fmt::format("fault at call {}", n));
+    const TemporaryDirectory directory;
+    StoreSetup setup = setup_in(directory);
+    fs::create_directories(setup.directory / ".partial-00001-step-000000000002");
+    setup.generation = 3;
+    FaultyFileOps ops(FaultyFileOps::Mode::kErrorOnce, n, ESTALE);
+    setup.ops = &ops;
+    const auto loaded = load_sample(setup);
+    reached = ops.calls() >= n;
+    if (loaded) {
+      EXPECT_EQ(loaded->step, 1) << "it was passed over in silence";
+      EXPECT_THAT(loaded->quarantined, IsEmpty());
+    } else {
+      EXPECT_EQ(loaded.error().code, ErrorCode::kIo) << loaded.error().message;
+    }
+    setup.ops = &posix_file_ops();
+    EXPECT_EQ(load_sample(setup)->step, 1);
+  }
+}
+
+// An attempt that was cut off cleans up late: what a newer one is writing is not its debris.
+TEST_P(CrashTest, AnOldAttemptLeavesTheSavesOfANewerOneAlone) {
+  const TemporaryDirectory directory;
+  StoreSetup setup = setup_in(directory);
+  CheckpointDirectory old(setup.directory, posix_file_ops(), setup.retention);
+  CheckpointDirectory newer(setup.directory, posix_file_ops(), setup.retention);
+  ASSERT_TRUE(newer.claim(7));
+  ASSERT_TRUE(newer.open_partial(7, 9));
+  EXPECT_THAT(old.remove_debris(2), ElementsAre(HasSubstr("attempt 7 has taken over")));
+  EXPECT_THAT(names_in(setup.directory), Contains(".partial-00007-step-000000000009"));
+  EXPECT_THAT(newer.remove_debris(7), IsEmpty());
+  EXPECT_THAT(names_in(setup.directory), ElementsAre("generation", "step-000000000001"));
 }
 
 // Step 1 again, with other contents, by an attempt that must not lose the old one.

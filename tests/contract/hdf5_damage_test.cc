@@ -6,6 +6,7 @@
 
 #include "common/checkpoint/hash.h"
 #include "common/checkpoint/verify.h"
+#include "common/sha256.h"
 #include "tests/support/faulty_file_ops.h"
 #include "tests/support/hdf5_store_helpers.h"
 #include "tests/support/temporary_directory.h"
@@ -15,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -205,6 +207,22 @@ TEST_F(Hdf5DamageTest, AllDamagedMeansNoneIsLeft) {
   EXPECT_EQ(loaded->quarantined.size(), 2U);
 }
 
+// With a sound marker: the manifest is as it was written, by a program of the future.
+TEST_F(Hdf5DamageTest, ACheckpointOfAnotherVersionIsRefusedAndLeftWhereItIs) {
+  std::ifstream in(newest() / kManifestFile);
+  json manifest = json::parse(in);
+  manifest["version"] = 2;
+  const std::string text = manifest.dump();
+  std::ofstream(newest() / kManifestFile) << text;
+  std::ofstream(newest() / kMarkerFile) << marker_text(sha256_hex(text.data(), text.size()));
+  const auto loaded = load_sample(setup_);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(loaded.error().message, AllOf(HasSubstr("step-000000000002"), HasSubstr("format version 2")));
+  EXPECT_EQ(step_directories(setup_.directory)->size(), 2U);
+  EXPECT_FALSE(fs::exists(setup_.directory / kQuarantineDirectory));
+}
+
 TEST_F(Hdf5DamageTest, BytesThatRotAfterTheLoadAreNotHandedOut) {
   const auto statuses = testing::on_ranks(1, [&](const Group& group) -> Status {
     MUSTER_ASSIGN(const auto store, testing::open_store(setup_, group));
@@ -352,7 +370,7 @@ TEST_F(SeparateDirectoriesTest, ASaveSaysThatTheFileSystemIsNotShared) {
   for (const auto& outcome : on_two_nodes(save)) {
     ASSERT_FALSE(outcome);
     EXPECT_THAT(outcome.error().message, HasSubstr("rank 1: cannot create"));
-    EXPECT_THAT(outcome.error().message, HasSubstr("do all ranks share the file system?"));
+    EXPECT_THAT(outcome.error().message, HasSubstr("must lie on a file system that all ranks share"));
   }
   fs::create_directory(other_ / partial_directory_name(1, 3));
   for (const auto& outcome : on_two_nodes(save)) {

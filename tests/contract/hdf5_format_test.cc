@@ -16,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-using ::testing::Each;
 using ::testing::HasSubstr;
 using testing::run_command;
 using testing::sample_state;

@@ -170,17 +170,18 @@ TEST(TrainLoop, AnOptionThatACheckpointDoesNotKnowHadItsDefault) {
 // Refuses saves [first, last], counted from 1.
 class FullDisk final : public testing::StoreWrapper {
  public:
-  FullDisk(std::unique_ptr<CheckpointStore> inner, int first, int last)
-      : StoreWrapper(std::move(inner)), first_(first), last_(last) {}
+  FullDisk(std::unique_ptr<CheckpointStore> inner, int first, int last, ErrorCode code = ErrorCode::kNoSpace)
+      : StoreWrapper(std::move(inner)), first_(first), last_(last), code_(code) {}
   Status begin_save(const SaveRequest& request) override {
     ++saves_;
-    if (saves_ >= first_ && saves_ <= last_) return fail(ErrorCode::kNoSpace, "disk full");
+    if (saves_ >= first_ && saves_ <= last_) return fail(code_, "disk full");
     return StoreWrapper::begin_save(request);
   }
 
  private:
   int first_;
   int last_;
+  ErrorCode code_;
   int saves_ = 0;
 };
 
@@ -192,6 +193,32 @@ TEST(TrainLoop, AFullDiskInMidRunIsReportedAndTrainingGoesOn) {
   expect_completed(result);
   EXPECT_EQ(result.events->named(event::kCheckpointFailed).size(), 2u);
   EXPECT_EQ(newest_tensors(backing), undisturbed());
+}
+
+// Somebody cleared the directory, a stale file handle, memory was short: the next save may work.
+TEST(TrainLoop, WhateverOnlyKeepsASaveFromBeingStoredIsNoReasonToStop) {
+  for (const ErrorCode code :
+       {ErrorCode::kIo, ErrorCode::kNotFound, ErrorCode::kAlreadyExists, ErrorCode::kInternal}) {
+    SCOPED_TRACE(static_cast<int>(code));
+    auto backing = std::make_shared<MemoryCheckpoints>();
+    TrainingRun run = demanding_run(2);
+    run.decorate = [&](auto store) { return std::make_unique<FullDisk>(std::move(store), 2, 3, code); };
+    const TrainingResult result = run_training(run, backing);
+    expect_completed(result);
+    EXPECT_EQ(result.events->named(event::kCheckpointFailed).size(), 2u);
+    EXPECT_EQ(newest_tensors(backing), undisturbed());
+  }
+}
+
+TEST(TrainLoop, AnAttemptThatWasSupersededStopsAtItsNextSave) {
+  TrainingRun run = demanding_run(2);
+  run.decorate = [](auto store) {
+    return std::make_unique<FullDisk>(std::move(store), 2, 1000, ErrorCode::kAborted);
+  };
+  for (const auto& outcome : run_training(run, std::make_shared<MemoryCheckpoints>()).outcomes) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kAborted);
+  }
 }
 
 TEST(TrainLoop, ALastCheckpointThatCannotBeStoredIsTheRunsFailure) {

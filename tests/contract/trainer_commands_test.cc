@@ -220,6 +220,42 @@ TEST_F(TrainerCommands, ExportOfADamagedCheckpointWritesNothing) {
   EXPECT_FALSE(fs::exists(out));
 }
 
+TEST_F(TrainerCommands, AnExportThatCannotBeWrittenNamesTheFileThatWasAskedFor) {
+  const fs::path out = scratch("no such folder") / "out.h5";
+  const CommandResult result = trainer({"export", finished_run(), out});
+  EXPECT_EQ(result.exit_code, contract::kExitNotStored);
+  EXPECT_EQ(result.errors,
+            "muster-train export: cannot create " + out.string() + ": No such file or directory\n");
+}
+
+TEST_F(TrainerCommands, OutputThatCannotBeWrittenIsAnError) {
+  const std::string run = finished_run();
+  for (const std::string& command :
+       {"eval " + run, "eval --json " + run, "export " + run + " " + scratch("out.h5").string(),
+        std::string("eval --help"), std::string("export --help"), std::string("--help"),
+        std::string("--version"), std::string("--list-devices"),
+        std::string("--check-options --steps 1 --data-path x")}) {
+    const CommandResult result = testing::run_command(
+        {"/bin/sh", "-c", testing::built_program("muster-train") + " " + command + " >/dev/full"});
+    EXPECT_EQ(result.exit_code, contract::kExitNotStored) << command << "\n" << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr("cannot write to standard output: No space left on device"))
+        << command;
+  }
+}
+
+// Its lines are no result: the checkpoints are.
+TEST_F(TrainerCommands, TrainingWhoseLinesCannotBeWrittenGoesOnAndSaysSoOnce) {
+  const CommandResult result = testing::run_command(
+      {"/bin/sh", "-c",
+       fmt::format(
+           "{} --data-path {} --steps 12 --hidden 16 --log-every-steps 1 --checkpoint-dir {} >/dev/full",
+           testing::built_program("muster-train"), kData, scratch("unheard").string())});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.errors,
+            "muster-train: cannot write to standard output: No space left on device; training goes on\n");
+  EXPECT_EQ(newest(scratch("unheard")).manifest.step, 12);
+}
+
 // ---- --init-from
 // -------------------------------------------------------------------------------------------
 
@@ -254,6 +290,39 @@ TEST_F(TrainerCommands, ParametersThatDoNotFitAreNamed) {
   EXPECT_THAT(result.errors, HasSubstr("\n  parameters/layer2.weight: missing there, [10, 8] here"));
   EXPECT_THAT(train(scratch("other"), {{"--init-from", scratch("nothing")}}).errors,
               HasSubstr("--init-from: " + scratch("nothing").string() + " is not there"));
+}
+
+TEST_F(TrainerCommands, WhatCannotBeBegunWithIsNamedAsItsUserWroteIt) {
+  const std::string nothing = scratch("nothing").string();
+  const std::string problem =
+      nothing + " is not there; allowed: a checkpoint (step-…), or a directory of checkpoints\n";
+  EXPECT_EQ(train(scratch("other"), {{"--init-from", nothing}}).errors,
+            "muster-train: rank 0: --init-from: " + problem);
+  ::setenv(contract::kRunDir, scratch("run").c_str(), 1);
+  EXPECT_EQ(train(scratch("other"), {{"--init-from", nothing}}).errors,
+            "muster-train: rank 0: trainer.init_from: " + problem);
+  ::unsetenv(contract::kRunDir);
+  const CommandResult together = trainer_on(
+      2, {"--data-path", kData, "--steps", "1", "--init-from", nothing, "--checkpoint-dir", scratch("both")});
+  EXPECT_THAT(together.errors, HasSubstr("muster-train: rank 0: --init-from: " + problem));
+  EXPECT_THAT(together.errors, HasSubstr("muster-train: rank 1: --init-from: " + problem));
+}
+
+// ---- Going on elsewhere
+// -------------------------------------------------------------------------------------------
+
+TEST_F(TrainerCommands, WhatComputesOtherwiseThanTheCheckpointsProgramIsToldInWords) {
+  ASSERT_EQ(train(scratch("moved")).exit_code, 0);
+  ::setenv("DNNL_MAX_CPU_ISA", "SSE41", 1);
+  const CommandResult result =
+      train(scratch("moved"), {{"--steps", "14"}, {"--threads", "2"}, {"--learning-rate", "0.02"}});
+  ::unsetenv("DNNL_MAX_CPU_ISA");
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, ::testing::ContainsRegex(
+                                 "changed since the checkpoint was made: .*learning_rate: 0.01 then, 0.02 "
+                                 "now; .*threads: 1 then, 2 now; "
+                                 "device: cpu: oneDNN [0-9.]+, [A-Za-z0-9.-]+, 1 thread, .* then, "
+                                 "cpu: oneDNN [0-9.]+, SSE4.1, 2 threads, .* now"));
 }
 
 TEST_F(TrainerCommands, TheNewestSoundCheckpointOfADirectoryIsTaken) {

@@ -2,16 +2,13 @@
 // written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "common/run_contract.h"
+#include "tests/support/command.h"
 #include "tests/support/temporary_directory.h"
 
 namespace muster {
@@ -22,11 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
+using Outcome = testing::CommandResult;
 
 class ValidatePlan : public ::testing::Test {
  protected:
@@ -37,23 +30,10 @@ class ValidatePlan : public ::testing::Test {
 
   // In the test's own folder, with the state directory beside it.
   Outcome muster(const std::string& arguments) const {
-    const char* bin = std::getenv("MUSTER_BIN_DIR");
-    EXPECT_NE(bin, nullptr) << "MUSTER_BIN_DIR is not set";
-    const fs::path errors = directory_.path() / "stderr";
-    const std::string command = "cd '" + work().string() + "' && XDG_STATE_HOME='" + state().string() +
-                                "' '" + std::string(bin == nullptr ? "." : bin) + "/muster' " + arguments +
-                                " 2>'" + errors.string() + "' </dev/null";
-    Outcome outcome;
-    std::FILE* pipe = popen(command.c_str(), "r");
-    if (pipe == nullptr) return outcome;
-    char buffer[4096];
-    while (const std::size_t bytes = std::fread(buffer, 1, sizeof buffer, pipe))
-      outcome.out.append(buffer, bytes);
-    outcome.exit_code = WEXITSTATUS(pclose(pipe));
-    std::ostringstream text;
-    text << std::ifstream(errors).rdbuf();
-    outcome.err = text.str();
-    return outcome;
+    return testing::run_command({"sh", "-c",
+                                 "cd '" + work().string() + "' && XDG_STATE_HOME='" + state().string() +
+                                     "' '" + testing::built_program("muster") + "' " + arguments +
+                                     " </dev/null"});
   }
 
   fs::path work() const { return directory_.path() / "work"; }
@@ -71,8 +51,8 @@ TEST_F(ValidatePlan, ValidateSaysOkForGoodFiles) {
   write("b.json", R"({"task_name": "b", "entry_point": "true"})");
   const Outcome outcome = muster("validate a.yaml b.json");
   EXPECT_EQ(outcome.exit_code, contract::kMusterOk);
-  EXPECT_EQ(outcome.out, "a.yaml: ok\nb.json: ok\n");
-  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.output, "a.yaml: ok\nb.json: ok\n");
+  EXPECT_EQ(outcome.errors, "");
 }
 
 TEST_F(ValidatePlan, ValidateNamesAllErrorsOfAllFiles) {
@@ -81,10 +61,11 @@ TEST_F(ValidatePlan, ValidateNamesAllErrorsOfAllFiles) {
   write("c.yaml", "task_name: [\n");
   const Outcome outcome = muster("validate a.yaml b.yaml c.yaml");
   EXPECT_EQ(outcome.exit_code, contract::kMusterBadTaskFile);
-  EXPECT_EQ(outcome.out, "b.yaml: ok\n");
-  EXPECT_THAT(outcome.err, HasSubstr("muster: a.yaml:3:14: num_workers: found '0'"));
-  EXPECT_THAT(outcome.err, HasSubstr("muster: a.yaml:4:1: unknown key 'seed'; did you mean 'trainer.seed'?"));
-  EXPECT_THAT(outcome.err, HasSubstr("muster: c.yaml:2:1: not valid YAML"));
+  EXPECT_EQ(outcome.output, "b.yaml: ok\n");
+  EXPECT_THAT(outcome.errors, HasSubstr("muster: a.yaml:3:14: num_workers: found '0'"));
+  EXPECT_THAT(outcome.errors,
+              HasSubstr("muster: a.yaml:4:1: unknown key 'seed'; did you mean 'trainer.seed'?"));
+  EXPECT_THAT(outcome.errors, HasSubstr("muster: c.yaml:2:1: not valid YAML"));
 }
 
 TEST_F(ValidatePlan, ExitCodesTellWhatWentWrong) {
@@ -97,12 +78,14 @@ TEST_F(ValidatePlan, ExitCodesTellWhatWentWrong) {
   EXPECT_EQ(muster("validate --frobnicate good.yaml").exit_code, contract::kMusterUsage);
   EXPECT_EQ(muster("plan good.yaml good.yaml").exit_code, contract::kMusterUsage);
   EXPECT_EQ(muster("plan good.yaml --format xml").exit_code, contract::kMusterUsage);
+  EXPECT_EQ(muster("plan good.yaml --format sbatch --hostfile hosts").exit_code, contract::kMusterUsage);
+  EXPECT_EQ(muster("plan image.yaml --format sbatch").exit_code, contract::kMusterUnavailable);
   EXPECT_EQ(muster("plan good.yaml --hostfile hosts").exit_code, contract::kMusterBadTaskFile);
   EXPECT_EQ(muster("plan good.yaml --hostfile nothing").exit_code, contract::kMusterNotFound);
   EXPECT_EQ(muster("validate image.yaml").exit_code, contract::kMusterOk);
   const Outcome refused = muster("plan image.yaml");
   EXPECT_EQ(refused.exit_code, contract::kMusterUnavailable);
-  EXPECT_THAT(refused.err, StartsWith("muster: image.yaml:3:1: image: found '/x.sqsh'"));
+  EXPECT_THAT(refused.errors, StartsWith("muster: image.yaml:3:1: image: found '/x.sqsh'"));
 }
 
 // What an unset variable of a script leaves: `--hostfile "$HOSTS"` once ran the task on this machine instead.
@@ -141,8 +124,8 @@ TEST_F(ValidatePlan, WhatIsEmptyIsRefusedByName) {
   for (const auto& [arguments, message] : cases) {
     const Outcome outcome = muster(arguments);
     EXPECT_EQ(outcome.exit_code, contract::kMusterUsage) << arguments;
-    EXPECT_EQ(outcome.err, message) << arguments;
-    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_EQ(outcome.errors, message) << arguments;
+    EXPECT_EQ(outcome.output, "") << arguments;
   }
   EXPECT_FALSE(fs::exists(state()));
 }
@@ -151,7 +134,7 @@ TEST_F(ValidatePlan, HelpIsThere) {
   for (const char* command : {"validate --help", "plan --help", "plan -h"}) {
     const Outcome outcome = muster(command);
     EXPECT_EQ(outcome.exit_code, contract::kMusterOk) << command;
-    EXPECT_THAT(outcome.out, StartsWith("usage: muster ")) << command;
+    EXPECT_THAT(outcome.output, StartsWith("usage: muster ")) << command;
   }
 }
 
@@ -161,15 +144,15 @@ TEST_F(ValidatePlan, PlanShowsAndStartsNothing) {
         "schedule: {priority: high}\n");
   write("hosts", "node1\nnode2 slots=8\n");
   const Outcome text = muster("plan task.yaml");
-  EXPECT_EQ(text.exit_code, contract::kMusterOk) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("MY_TOKEN=***"));
-  EXPECT_THAT(text.out, HasSubstr("touch started"));
-  EXPECT_THAT(text.out, HasSubstr("schedule.priority"));
+  EXPECT_EQ(text.exit_code, contract::kMusterOk) << text.errors;
+  EXPECT_THAT(text.output, HasSubstr("MY_TOKEN=***"));
+  EXPECT_THAT(text.output, HasSubstr("touch started"));
+  EXPECT_THAT(text.output, HasSubstr("schedule.priority"));
   const Outcome json = muster("plan --format json --hostfile hosts task.yaml");
-  EXPECT_EQ(json.exit_code, contract::kMusterOk) << json.err;
-  EXPECT_THAT(text.out + json.out, Not(HasSubstr("tip-top")));
-  const auto plan = nlohmann::json::parse(json.out, nullptr, false);
-  ASSERT_TRUE(plan.is_object()) << json.out;
+  EXPECT_EQ(json.exit_code, contract::kMusterOk) << json.errors;
+  EXPECT_THAT(text.output + json.output, Not(HasSubstr("tip-top")));
+  const auto plan = nlohmann::json::parse(json.output, nullptr, false);
+  ASSERT_TRUE(plan.is_object()) << json.output;
   EXPECT_EQ(plan["world_size"], 2);
   EXPECT_EQ(plan["placement"][1]["name"], "node2");
   EXPECT_EQ(plan["placement"][1]["ranks"], 1);
@@ -178,11 +161,25 @@ TEST_F(ValidatePlan, PlanShowsAndStartsNothing) {
   EXPECT_FALSE(fs::exists(state()));
 }
 
+TEST_F(ValidatePlan, PlanShowsTheBatchScriptAlone) {
+  write("task.yaml",
+        "task_name: t\nentry_point: touch\nargs: [started]\ncheckpoint_path: /runs\nresources: {time_limit: "
+        "unlimited}\n");
+  const Outcome outcome = muster("plan task.yaml --format sbatch");
+  EXPECT_EQ(outcome.exit_code, contract::kMusterOk) << outcome.errors;
+  EXPECT_THAT(outcome.output,
+              StartsWith("#!/bin/sh\n#SBATCH --job-name=t\n#SBATCH --comment=muster:RUN_ID\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("/bin/muster supervise /runs/RUN_ID\n"));
+  EXPECT_THAT(outcome.errors, StartsWith("muster: task.yaml:5:13: resources.time_limit: "));
+  EXPECT_FALSE(fs::exists(work() / "started"));
+  EXPECT_FALSE(fs::exists(state()));
+}
+
 TEST_F(ValidatePlan, RunRefusesAMissingProgramBeforeItStarts) {
   write("task.yaml", "task_name: t\nentry_point: ./nothing\n");
   const Outcome outcome = muster("run task.yaml");
   EXPECT_EQ(outcome.exit_code, contract::kMusterNotFound);
-  EXPECT_EQ(outcome.err,
+  EXPECT_EQ(outcome.errors,
             "muster: task.yaml:2:1: entry_point: no file " + (work() / "nothing").string() + "\n");
   EXPECT_FALSE(fs::exists(state()));
 }
@@ -194,7 +191,7 @@ TEST_F(ValidatePlan, RunRefusesAMissingCheckpointToBeginWithBeforeItStarts) {
   const Outcome outcome = muster("run task.yaml");
   EXPECT_EQ(outcome.exit_code, contract::kMusterNotFound);
   EXPECT_EQ(
-      outcome.err,
+      outcome.errors,
       "muster: task.yaml:6:3: trainer.init_from: /nowhere is not there; allowed: a checkpoint (step-…), or "
       "a directory of checkpoints\n");
   EXPECT_FALSE(fs::exists(state()));

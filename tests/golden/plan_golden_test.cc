@@ -1,20 +1,17 @@
-// The plans of the examples, word for word, as text and JSON: tests/golden/plan_*.{txt,json}. Where this
-// clone lies is written as SOURCE. MUSTER_UPDATE_GOLDEN=1 rewrites the files; look at the difference before
-// you commit.
+// The plans of the examples, word for word, as text and JSON: tests/golden/plan_*.{txt,json}.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "launcher/plan.h"
 #include "launcher/task_spec.h"
+#include "tests/golden/golden_file.h"
 
 namespace muster {
 namespace {
 
-const std::string kSource = MUSTER_SOURCE_DIR;
+using testing::expect_golden;
+using testing::kSource;
 
 struct GoldenPlan {
   std::string name;
@@ -23,26 +20,6 @@ struct GoldenPlan {
 };
 
 void PrintTo(const GoldenPlan& golden, std::ostream* out) { *out << golden.name; }
-
-std::string with_source_hidden(std::string text) {
-  for (auto at = text.find(kSource); at != std::string::npos; at = text.find(kSource, at)) {
-    text.replace(at, kSource.size(), "SOURCE");
-  }
-  return text;
-}
-
-std::string read(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void expect_golden(const std::string& name, const std::string& text) {
-  const std::string path = kSource + "/tests/golden/" + name;
-  if (std::getenv("MUSTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-  EXPECT_EQ(text, read(path)) << path;
-}
 
 std::string name_of(const ::testing::TestParamInfo<GoldenPlan>& info) { return info.param.name; }
 
@@ -57,8 +34,8 @@ TEST_P(PlanGoldenTest, IsTheSameWordForWord) {
   options.default_checkpoint_root = "STATE/muster/work";
   const auto plan = make_plan(*spec, options);
   ASSERT_TRUE(plan) << plan.error().message;
-  expect_golden("plan_" + GetParam().name + ".txt", with_source_hidden(plan_to_text(*plan)));
-  expect_golden("plan_" + GetParam().name + ".json", with_source_hidden(plan_to_json(*plan).dump(2) + "\n"));
+  expect_golden("plan_" + GetParam().name + ".txt", plan_to_text(*plan));
+  expect_golden("plan_" + GetParam().name + ".json", plan_to_json(*plan).dump(2) + "\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -14,6 +14,7 @@
 #include "common/journal.h"
 #include "common/json_fields.h"
 #include "launcher/process_tree.h"
+#include "tests/support/command.h"
 #include "tests/support/eventually.h"
 
 namespace muster::testing {
@@ -24,12 +25,6 @@ using nlohmann::json;
 using std::chrono::seconds;
 
 constexpr seconds kCommandDeadline{120};
-
-std::string muster_executable() {
-  const char* bin = std::getenv("MUSTER_BIN_DIR");
-  if (bin == nullptr) throw std::runtime_error("MUSTER_BIN_DIR is not set");
-  return std::string(bin) + "/muster";
-}
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -57,7 +52,7 @@ void TaskFolder::write(const std::string& name, const std::string& text) const {
 }
 
 void TaskFolder::start(const std::vector<std::string>& options) {
-  std::vector<std::string> words{muster_executable(), "run", path("task.yaml").string()};
+  std::vector<std::string> words{built_program("muster"), "run", path("task.yaml").string()};
   words.insert(words.end(), options.begin(), options.end());
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("fork failed");

@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -17,6 +18,7 @@
 #include "common/unique_fd.h"
 #include "tests/mpi/muster_run.h"
 #include "tests/support/command.h"
+#include "tests/support/eventually.h"
 #include "tests/support/run_under_test.h"
 
 namespace muster {
@@ -148,7 +150,7 @@ TEST(StopSignal, ToAnyOneRankMakesAllOfThemSaveAndLeave) {
 // -----------------------------------------------------------------------
 
 // A run of which the checkpoints lie on a tmpfs of its own, which only this process and its children see.
-class FullFileSystem : public ::testing::Test {
+class OwnFileSystem : public ::testing::Test {
  protected:
   static constexpr const char* kTmpfsSize = "size=6m";
 
@@ -166,8 +168,8 @@ class FullFileSystem : public ::testing::Test {
     if (!mounted_.empty()) ::umount2(mounted_.c_str(), MNT_DETACH);
   }
 
-  // A run that has begun, and saved; what it saves from now on goes to the tmpfs.
-  void begin(const std::string& task) {
+  // A run that has begun, saved and stopped; what it saves from now on goes to the tmpfs.
+  void prepare(const std::string& task) {
     RunUnderTest& run = run_.emplace(task);
     run.start();
     ASSERT_TRUE(run.wait_for([](const json& e) { return e.at("event") == event::kCheckpoint; }));
@@ -180,10 +182,16 @@ class FullFileSystem : public ::testing::Test {
     ASSERT_EQ(::mount("tmpfs", checkpoints.c_str(), "tmpfs", 0, kTmpfsSize), 0);
     mounted_ = checkpoints;
     fs::copy(aside, checkpoints, fs::copy_options::recursive);
-    run.start();
-    ASSERT_TRUE(run.wait_for([](const json& e) {
+  }
+
+  // The same, and it goes on, and has saved there.
+  void begin(const std::string& task) {
+    prepare(task);
+    if (HasFatalFailure()) return;
+    run_->start();
+    ASSERT_TRUE(run_->wait_for([](const json& e) {
       return e.at("event") == event::kCheckpoint && e.at("generation") == 2;
-    })) << run.output();
+    })) << run_->output();
   }
 
   // Somebody else's file takes all the space.
@@ -197,8 +205,22 @@ class FullFileSystem : public ::testing::Test {
   }
   void make_room() const { fs::remove(filler()); }
 
+  // Refused for as long as a file is open for writing there.
+  void make_read_only(bool read_only) const {
+    const unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
+    ASSERT_TRUE(testing::eventually(
+        [&] { return ::mount("tmpfs", mounted_.c_str(), "tmpfs", flags, kTmpfsSize) == 0; },
+        std::chrono::seconds(20), std::chrono::milliseconds(1)));
+  }
+
   bool saves_fail() {
     return run_->wait_for([](const json& e) { return e.at("event") == event::kCheckpointFailed; });
+  }
+
+  std::size_t attempts() {
+    const auto& events = run_->events();
+    return static_cast<std::size_t>(std::count_if(
+        events.begin(), events.end(), [](const json& e) { return e.at("event") == event::kAttemptStarted; }));
   }
 
   std::optional<RunUnderTest> run_;  // ends after TearDown(), which unmounts
@@ -208,6 +230,8 @@ class FullFileSystem : public ::testing::Test {
 
   fs::path mounted_;
 };
+using FullFileSystem = OwnFileSystem;
+using ReadOnlyFileSystem = OwnFileSystem;
 
 TEST_F(FullFileSystem, TrainingGoesOnAndEndsWellOnceThereIsRoomAgain) {
   begin(demanding_task(2, kEpochs));
@@ -234,9 +258,7 @@ TEST_F(FullFileSystem, AStateThatCannotBeStoredIsAFailureThatNamesTheLastCheckpo
   EXPECT_EQ(run.wait(), contract::kExitNotStored) << run.output();
   EXPECT_THAT(run.output(), ContainsRegex("the last checkpoint is .*/checkpoints/step-[0-9]+"));
   EXPECT_TRUE(all_verify(run));
-  std::size_t attempts = 0;
-  for (const json& e : run.events()) attempts += e.at("event") == event::kAttemptStarted ? 1 : 0;
-  EXPECT_EQ(attempts, 2u) << "starting again would only redo the work";
+  EXPECT_EQ(attempts(), 2u) << "starting again would only redo the work";
   // With room, the same command ends the run.
   make_room();
   ASSERT_EQ(run.run(), 0) << run.output();
@@ -267,6 +289,39 @@ TEST(InitFrom, ThatIsGoneMattersOnlyUntilTheRunHasACheckpoint) {
   EXPECT_THAT(run.output(), ContainsRegex("task.yaml:[0-9]+:3: trainer.init_from: " + other.string()));
   EXPECT_EQ(run.run(), 0) << run.output();
   EXPECT_TRUE(all_verify(run));
+}
+
+// ---- A file system that is read-only
+// -----------------------------------------------------------------------
+
+TEST_F(ReadOnlyFileSystem, AtTheStartItEndsTheRunAtOnceAndSaysWhy) {
+  prepare(demanding_task(2, kEpochs));
+  if (HasFatalFailure()) return;
+  RunUnderTest& run = *run_;
+  make_read_only(true);
+  EXPECT_EQ(run.run(), contract::kExitNotStored) << run.output();
+  EXPECT_EQ(attempts(), 2u) << "starting again could not help";
+  EXPECT_THAT(run.output(),
+              ContainsRegex("no checkpoint can be stored in .*: Read-only file system"));
+  EXPECT_TRUE(all_verify(run));
+  make_read_only(false);
+  ASSERT_EQ(run.run(), 0) << run.output();
+  EXPECT_EQ(run.hash(), undisturbed_hash());
+}
+
+TEST_F(ReadOnlyFileSystem, InMidRunTrainingGoesOnAndSaysSo) {
+  begin(demanding_task(2, kEpochs));
+  if (HasFatalFailure()) return;
+  RunUnderTest& run = *run_;
+  make_read_only(true);
+  ASSERT_TRUE(saves_fail()) << run.output();
+  EXPECT_TRUE(all_verify(run)) << "the old checkpoints are untouched";
+  make_read_only(false);
+  ASSERT_EQ(run.wait(), 0) << run.output();
+  EXPECT_EQ(attempts(), 2u);
+  EXPECT_THAT(run.output(), ContainsRegex("checkpoint of step [0-9]+ is not stored: .*Read-only file "
+                                          "system.*training goes on"));
+  EXPECT_EQ(run.hash(), undisturbed_hash());
 }
 
 // ---- A file system without locks

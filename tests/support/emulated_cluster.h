@@ -45,10 +45,11 @@ class EmulatedCluster {
   std::filesystem::path directory_;
 };
 
-// Starts the cluster before the first test of an executable and ends it after the last.
+// Starts the cluster before the first test of an executable and ends it after the last. Its nodes count four
+// GPUs each, which are not there.
 class ClusterEnvironment : public ::testing::Environment {
  public:
-  void SetUp() override { cluster = EmulatedCluster::start({}, reason); }
+  void SetUp() override { cluster = EmulatedCluster::start({"--gpus", "a100:4"}, reason); }
   void TearDown() override { cluster.reset(); }
 
   static inline std::unique_ptr<EmulatedCluster> cluster;

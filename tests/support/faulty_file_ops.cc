@@ -137,6 +137,12 @@ int FaultyFileOps::rmdir(const fs::path& path) {
   return result;
 }
 
+int FaultyFileOps::stat(const fs::path& path, struct stat& info) {
+  const std::lock_guard lock(mutex_);
+  if (faulty(false)) return -error_number_;
+  return posix_file_ops().stat(path, info);
+}
+
 void FaultyFileOps::undo(const NameChange& change) {
   const Place& place = change.place;
   switch (change.kind) {

@@ -47,6 +47,7 @@ class FaultyFileOps final : public FileOps {
   int mkdir(const std::filesystem::path& path, mode_t mode) override;
   int unlink(const std::filesystem::path& path) override;
   int rmdir(const std::filesystem::path& path) override;
+  int stat(const std::filesystem::path& path, struct stat& info) override;
 
  private:
   // A name in a directory, found again even if the directory is renamed.

@@ -40,7 +40,7 @@ std::string command_name(pid_t pid) {
 
 }  // namespace
 
-RunUnderTest::RunUnderTest(std::string task) { write_task(task); }
+RunUnderTest::RunUnderTest(const std::string& task) { write_task(task); }
 
 RunUnderTest::~RunUnderTest() {
   if (pid_ <= 0) return;

@@ -19,7 +19,7 @@ namespace muster::testing {
 class RunUnderTest {
  public:
   // `task`: the task file's text; checkpoint_path and the state directory lie in the test's own directory.
-  explicit RunUnderTest(std::string task);
+  explicit RunUnderTest(const std::string& task);
   ~RunUnderTest();  // kills a muster that still runs
 
   // Replaces the task file.

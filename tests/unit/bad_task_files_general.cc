@@ -33,7 +33,7 @@ std::vector<BadTaskFile> bad_files_and_keys() {
       {"ATextInsteadOfKeys", "hello\n", "1:1: found 'hello'; allowed: keys and values"},
       {"AListInsteadOfKeys", "- task_name: t\n", "1:1: found a list; allowed: keys and values"},
       {"SecondDocument", kHead + "---\ntask_name: u\n",
-       "3:1: found a second document; allowed: one document in a task file"},
+       "3:1: found a second document; allowed: one document in a file"},
       {"UnclosedBracket", kHead + "args: [a, b\nnum_workers: 2\n",
        "4:12: not valid YAML: end of sequence flow not found"},
       {"UnclosedQuote", kHead + "image: \"/a\n",
@@ -73,7 +73,7 @@ std::vector<BadTaskFile> bad_files_and_keys() {
       {"UnclosedJson", "{\"task_name\": \"t\",\n \"entry_point\": \"prog\"\n",
        "3:1: not valid YAML: end of map flow not found"},
       {"JsonTrailingText", "{\"task_name\": \"t\", \"entry_point\": \"prog\"}\nx\n",
-       "2:1: found a second document; allowed: one document in a task file"},
+       "2:1: found a second document; allowed: one document in a file"},
       {"MissingRequiredKeys", "num_workers: 2\n",
        "1:1: task_name: the key is missing; allowed: " + kTaskNames +
            "\n1:1: entry_point: the key is missing; allowed: " + kPrograms},

@@ -1,5 +1,6 @@
 // The manifest: what is written comes back, and what is malformed is refused with the place named.
 #include "common/checkpoint/manifest.h"
+#include "common/checkpoint/read_only_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,10 +70,9 @@ TEST(Manifest, MalformedOnesAreRefusedAndSayWhere) {
   };
   const std::string long_name(1001, 'x');
   const std::vector<Case> cases{
+      {"field 'version' is not made of non-negative integers", [](json& m) { m["version"] = "1"; }},
       {"field 'format' is missing", [](json& m) { m.erase("format"); }},
       {"format is 'tarball', not 'muster-checkpoint'", [](json& m) { m["format"] = "tarball"; }},
-      {"format version 2 is not known; this program reads version 1", [](json& m) { m["version"] = 2; }},
-      {"field 'version' is not made of non-negative integers", [](json& m) { m["version"] = "1"; }},
       {"field 'step' is missing", [](json& m) { m.erase("step"); }},
       {"field 'step' is not made of non-negative integers", [](json& m) { m["step"] = -1; }},
       {"field 'step' is not made of non-negative integers", [](json& m) { m["step"] = 1.5; }},
@@ -166,6 +166,33 @@ TEST(Manifest, MalformedOnesAreRefusedAndSayWhere) {
     EXPECT_EQ(parsed.error().code, ErrorCode::kCorrupt);
     EXPECT_THAT(parsed.error().message, HasSubstr(c.expected));
   }
+}
+
+// A newer program's checkpoint is none of this one's business; taken for damaged, it would be put aside.
+TEST(Manifest, AnotherVersionIsUnavailableAndNotDamaged) {
+  json document = sample_json();
+  document["version"] = 2;
+  const auto parsed = parse_manifest(document.dump());
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(parsed.error().message,
+              HasSubstr("format version 2 is not known; this program reads version 1"));
+  const std::string other = "muster checkpoint 2\nanything";
+  const std::string check = sha256_hex(other.data(), other.size()).substr(0, 16);
+  const auto marker = parse_marker(other + "\nmarker check " + check + "\n");
+  ASSERT_FALSE(marker);
+  EXPECT_EQ(marker.error().code, ErrorCode::kUnavailable);
+  // One flipped bit of our own version's marker is damage.
+  std::string flipped = marker_text(std::string(64, 'a'));
+  flipped[flipped.find('1')] = '3';
+  EXPECT_EQ(parse_marker(flipped).error().code, ErrorCode::kCorrupt);
+}
+
+TEST(ReadOnlyFile, WhatCannotBeReadIsNotCalledDamaged) {
+  const auto file = ReadOnlyFile::open("/proc/self/mem");  // address 0 is not mapped: EIO
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->sha256(0, 8).error().code, ErrorCode::kIo);
+  EXPECT_EQ(ReadOnlyFile::open("/proc/self/comm")->sha256(0, 4096).error().code, ErrorCode::kCorrupt);
 }
 
 TEST(Manifest, WhatIsNoJsonIsRefused) {

@@ -35,7 +35,14 @@ TEST(FileOps, AFailureNamesThePathAndTheReason) {
   const Status status = publish_file(posix_file_ops(), directory.path() / "no" / "file", "text");
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, ErrorCode::kNotFound);
-  EXPECT_THAT(status.error().message, ::testing::HasSubstr("No such file or directory"));
+  EXPECT_EQ(status.error().message,
+            "cannot create " + (directory.path() / "no" / "file").string() + ": No such file or directory")
+      << "the file that was meant, not its temporary name";
+  std::filesystem::create_directories(directory.path() / "folder" / "in it");
+  const Status onto = publish_file(posix_file_ops(), directory.path() / "folder", "text");
+  ASSERT_FALSE(onto);
+  EXPECT_THAT(onto.error().message,
+              ::testing::StartsWith("cannot replace " + (directory.path() / "folder").string() + ": "));
   EXPECT_FALSE(read_text_file(directory.path()));
 }
 
@@ -71,7 +78,7 @@ TEST(FileOps, TreesAreMadeAndRemoved) {
 TEST(FileOps, ErrnoBecomesAnErrorCode) {
   EXPECT_EQ(error_code_of_errno(ENOSPC), ErrorCode::kNoSpace);
   EXPECT_EQ(error_code_of_errno(EDQUOT), ErrorCode::kNoSpace);
-  EXPECT_EQ(error_code_of_errno(EACCES), ErrorCode::kIo);
+  EXPECT_EQ(error_code_of_errno(EACCES), ErrorCode::kDenied);
 }
 
 // FIPS 180-4 example vectors.

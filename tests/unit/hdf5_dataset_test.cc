@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <tuple>
 
 #include "tests/support/temporary_directory.h"
 #include "trainer/data/dataset.h"
@@ -171,6 +173,27 @@ TEST_F(Hdf5Dataset, LabelsOutOfRangeAreNamed) {
   write("test.h5", {2, 2, 2}, H5T_IEEE_F32LE, {2}, {1, 3});
   EXPECT_EQ(short_error(),
             "test.h5: /y: label 3 of sample 1 is out of range: the training labels are 0 to 2");
+}
+
+TEST_F(Hdf5Dataset, AValueThatIsNotFiniteIsNamedWithItsSample) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const auto& [name, samples, value, text] :
+       {std::tuple{"train.h5", 3, std::numeric_limits<float>::quiet_NaN(), "nan"},
+        std::tuple{"test.h5", 2, infinity, "inf"}, std::tuple{"test.h5", 2, -infinity, "-inf"}}) {
+    SetUp();
+    std::vector<float> values = kFloats;
+    values[6] = value;
+    std::vector<int> labels(static_cast<std::size_t>(samples), 0);
+    {
+      const auto lock = hdf5_lock();
+      const Hdf5Id file = create(path(name));
+      add(file, "x", {static_cast<hsize_t>(samples), 2, 2}, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, values);
+      add(file, "y", {static_cast<hsize_t>(samples)}, H5T_STD_U8LE, H5T_NATIVE_INT, labels);
+    }
+    EXPECT_EQ(short_error(),
+              fmt::format("{}: /x: value 2 of sample 1 is {}; allowed: finite numbers", name, text));
+    EXPECT_EQ(load().error().code, ErrorCode::kCorrupt);
+  }
 }
 
 TEST_F(Hdf5Dataset, DamagedFilesAreNamed) {

@@ -57,7 +57,7 @@ def faults_of(root, path):
         return  # data, whatever its name
     for number, line in enumerate(lines, 1):
         if match := FORBIDDEN.search(line):
-            yield f"line {number} says {match[0]}; finish it, or file it"
+            yield f"line {number} says {match[0]}; finish it, or take it out"
     if path.suffix == ".h":
         yield from header_faults(path.relative_to(root), lines)
     if path.suffix in {".cc", ".py"}:

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 namespace muster::checkpoint {
@@ -23,7 +24,13 @@ Result<json> run_guarded(const BackgroundWork::Job& job) {
 }  // namespace
 
 void BackgroundWork::start(Job job) {
-  outcome_ = std::async(std::launch::async, [job = std::move(job)] { return run_guarded(job); });
+  try {
+    outcome_ = std::async(std::launch::async, [job] { return run_guarded(job); });
+  } catch (const std::system_error& error) {
+    std::promise<Result<json>> failed;
+    failed.set_value(fail(ErrorCode::kIo, "cannot start a thread: {}", error.what()));
+    outcome_ = failed.get_future();
+  }
 }
 
 bool BackgroundWork::busy() const {

@@ -1,6 +1,10 @@
 #include "trainer/checkpoint/checkpoint_directory.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <optional>
 #include <set>
@@ -49,6 +53,13 @@ Status make_durable_directories(FileOps& ops, const fs::path& path) {
   return sync_directory(ops, path.parent_path());
 }
 
+// For where nothing has to be written yet: a read-only directory is told now, not when work is done.
+Status check_writable(const fs::path& directory) {
+  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  const int error = errno;
+  return fail(error_code_of_errno(error), "cannot write to {}: {}", directory.string(), errno_text(error));
+}
+
 }  // namespace
 
 Result<std::int32_t> CheckpointDirectory::fence() const {
@@ -82,7 +93,7 @@ Status CheckpointDirectory::claim(std::int32_t generation) {
   MUSTER_TRY(make_durable_directories(*ops_, path_));
   MUSTER_TRY(check_fence(generation));
   MUSTER_ASSIGN(const std::int32_t newest, fence());
-  if (newest == generation) return {};
+  if (newest == generation) return check_writable(path_);
   return publish_file(*ops_, path_ / kFenceFile, fmt::format("{}\n", generation));
 }
 
@@ -117,12 +128,12 @@ Result<fs::path> CheckpointDirectory::commit(const fs::path& partial, const Mani
                                              std::string_view manifest_sha256) {
   const auto prepare = [&]() -> Result<fs::path> {
     MUSTER_TRY(sync_directory(*ops_, partial));
-    MUSTER_ASSIGN(const auto directories, step_directories(path_));
+    MUSTER_ASSIGN(const auto directories, step_directories(path_, *ops_));
     int revision = 1;
     for (const StepDirectory& existing : directories) {
       if (existing.name.step != manifest.step) continue;
       if (!existing.committed) {
-        MUSTER_TRY(remove_tree(*ops_, existing.path));
+        MUSTER_TRY(remove_checkpoint(existing.path));
         continue;
       }
       MUSTER_ASSIGN(const Verification verification, verify_checkpoint(existing.path));
@@ -133,9 +144,9 @@ Result<fs::path> CheckpointDirectory::commit(const fs::path& partial, const Mani
     return path_ / step_directory_name(manifest.step, revision);
   };
   auto target = prepare();
-  std::error_code ignored;
-  const bool already_there = target && fs::exists(*target, ignored);
-  if (!target || already_there) {
+  const Result<bool> already_there = target ? file_exists(*ops_, *target) : Result<bool>(false);
+  if (!already_there) target = tl::unexpected(already_there.error());
+  if (!target || *already_there) {
     drop_partial(partial);
     return target;
   }
@@ -155,7 +166,7 @@ Status CheckpointDirectory::remove_checkpoint(const fs::path& step_directory) {
 }
 
 std::vector<fs::path> CheckpointDirectory::expired(const fs::path& newest) const {
-  const auto directories = step_directories(path_);
+  const auto directories = step_directories(path_, *ops_);
   if (!directories) return {};
   std::vector<fs::path> unwanted;
   std::vector<StepDirectory> candidates;  // newest first
@@ -163,7 +174,7 @@ std::vector<fs::path> CheckpointDirectory::expired(const fs::path& newest) const
   for (auto directory = directories->rbegin(); directory != directories->rend(); ++directory) {
     if (!directory->committed) continue;  // debris
     if (!candidates.empty() && candidates.back().name.step == directory->name.step) {
-      unwanted.push_back(directory->path);  // an older revision
+      if (directory->path != newest) unwanted.push_back(directory->path);  // an older revision
       continue;
     }
     // A damaged one does not count as one of the last K, and is left for load_latest() to find.
@@ -181,30 +192,37 @@ std::vector<fs::path> CheckpointDirectory::expired(const fs::path& newest) const
   return unwanted;
 }
 
-std::vector<std::string> CheckpointDirectory::clean_up(const fs::path& newest) {
+std::vector<std::string> CheckpointDirectory::clean_up(const fs::path& newest, std::int32_t generation) {
+  if (const Status ours = check_fence(generation); !ours) return {ours.error().message};
   std::vector<std::string> failures;
   for (const fs::path& path : expired(newest)) {
     if (const Status status = remove_checkpoint(path); !status) failures.push_back(status.error().message);
   }
-  const std::vector<std::string> debris = remove_debris();
+  const std::vector<std::string> debris = remove_debris(generation);
   failures.insert(failures.end(), debris.begin(), debris.end());
   return failures;
 }
 
-std::vector<std::string> CheckpointDirectory::remove_debris() {
-  std::vector<fs::path> debris;
+std::vector<std::string> CheckpointDirectory::remove_debris(std::int32_t generation) {
+  if (const Status ours = check_fence(generation); !ours) return {ours.error().message};
+  std::vector<fs::path> partials;
   std::error_code error;
   fs::directory_iterator it(path_, error);
   for (const fs::directory_iterator end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    std::error_code ignored;
-    const bool uncommitted_step =
-        parse_step_directory_name(name) && !fs::exists(it->path() / kMarkerFile, ignored);
-    if (is_debris(name) || uncommitted_step) debris.push_back(it->path());
+    if (is_debris(it->path().filename().string())) partials.push_back(it->path());
   }
   std::vector<std::string> failures;
-  for (const fs::path& path : debris) {
-    if (const Status status = remove_tree(*ops_, path); !status) failures.push_back(status.error().message);
+  const auto note = [&](const Status& status) {
+    if (!status) failures.push_back(status.error().message);
+  };
+  for (const fs::path& path : partials) note(remove_tree(*ops_, path));
+  const auto directories = step_directories(path_, *ops_);
+  if (!directories) {
+    failures.push_back(directories.error().message);
+    return failures;
+  }
+  for (const StepDirectory& directory : *directories) {
+    if (!directory.committed) note(remove_checkpoint(directory.path));
   }
   return failures;
 }
@@ -224,17 +242,25 @@ Result<Quarantined> CheckpointDirectory::quarantine(const fs::path& step_directo
   return Quarantined{target.string(), reason};
 }
 
-std::optional<Quarantined> CheckpointDirectory::newest_in_quarantine() const {
+bool CheckpointDirectory::is_claimed_by(std::int32_t generation) const {
+  return fence().value_or(-1) == generation;
+}
+
+Result<std::optional<Quarantined>> CheckpointDirectory::newest_in_quarantine() const {
   fs::path newest;
   std::error_code error;
   for (fs::directory_iterator it(path_ / kQuarantineDirectory, error), end; !error && it != end;
        it.increment(error)) {
     newest = std::max(newest, it->path());
   }
-  if (newest.empty()) return std::nullopt;
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail(ErrorCode::kIo, "cannot list {}: {}", (path_ / kQuarantineDirectory).string(),
+                error.message());
+  }
+  if (newest.empty()) return std::optional<Quarantined>();
   std::string reason = read_text_file(newest / kReasonFile).value_or("no reason recorded");
   while (reason.ends_with('\n')) reason.pop_back();
-  return Quarantined{newest.string(), std::move(reason)};
+  return std::optional(Quarantined{newest.string(), std::move(reason)});
 }
 
 }  // namespace muster::checkpoint

@@ -26,8 +26,11 @@ class CheckpointDirectory {
   const std::filesystem::path& path() const { return path_; }
 
   // Makes the directory if need be, and raises the fence to `generation`. kAborted if a newer attempt has
-  // raised it further: this one must stop.
+  // raised it further: this one must stop. kDenied if the directory is read-only, also if the fence is that
+  // high.
   Status claim(std::int32_t generation);
+  // Whether this is the newest attempt that uses the directory, as far as this rank sees.
+  bool is_claimed_by(std::int32_t generation) const;
 
   // An empty directory for the files of a save that is not committed yet.
   Result<std::filesystem::path> open_partial(std::int32_t generation, std::int64_t step);
@@ -41,15 +44,18 @@ class CheckpointDirectory {
                                        std::string_view manifest_sha256);
 
   // Removes what the retention does not keep, and debris of killed attempts: everything but the committed
-  // checkpoints to keep. `newest` is kept in any case (empty: none). Returns what could not be removed.
-  std::vector<std::string> clean_up(const std::filesystem::path& newest);
+  // checkpoints to keep. `newest` is kept in any case. Returns what could not be removed. Once a newer
+  // attempt than `generation` has claimed the directory, nothing is removed: its saves would look like
+  // debris.
+  std::vector<std::string> clean_up(const std::filesystem::path& newest, std::int32_t generation);
   // Debris only.
-  std::vector<std::string> remove_debris();
+  std::vector<std::string> remove_debris(std::int32_t generation);
 
   // Moves a checkpoint out of the way, with the reason beside it.
   Result<Quarantined> quarantine(const std::filesystem::path& step_directory, const std::string& reason);
-  // The newest one there, whenever it was moved.
-  std::optional<Quarantined> newest_in_quarantine() const;
+  // The newest one there, whenever it was moved. kIo if that cannot be found out: a run must not begin anew
+  // because its damaged checkpoints were not seen.
+  Result<std::optional<Quarantined>> newest_in_quarantine() const;
 
  private:
   Status check_fence(std::int32_t generation) const;

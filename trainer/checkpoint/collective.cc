@@ -41,9 +41,15 @@ Result<std::vector<json>> decode(const std::vector<std::string>& texts) {
   return tl::unexpected(*std::move(first));
 }
 
-}  // namespace
+Result<json> decode_rank_0(const std::vector<std::string>& texts) {
+  json message = json::parse(texts.front());
+  if (message.contains("value")) return std::move(message["value"]);
+  return tl::unexpected(Error{code_of(message), message.at("error").get<std::string>()});
+}
 
-Result<std::vector<json>> agree(const Group& group, const Result<json>& mine) {
+template <class Decode>
+auto exchange(const Group& group, const Result<json>& mine, const Decode& decode)
+    -> decltype(decode(std::vector<std::string>())) {
   MUSTER_ASSIGN(const std::vector<std::string> texts, group.all_gather_text(encode(mine)));
   if (texts.size() != static_cast<std::size_t>(group.size)) {
     return fail(ErrorCode::kInternal, "{} ranks answered, not {}", texts.size(), group.size);
@@ -53,6 +59,16 @@ Result<std::vector<json>> agree(const Group& group, const Result<json>& mine) {
   } catch (const json::exception& error) {
     return fail(ErrorCode::kInternal, "a rank sent a malformed answer: {}", error.what());
   }
+}
+
+}  // namespace
+
+Result<std::vector<json>> agree(const Group& group, const Result<json>& mine) {
+  return exchange(group, mine, decode);
+}
+
+Result<json> follow_rank_0(const Group& group, const Result<json>& mine) {
+  return exchange(group, mine, decode_rank_0);
 }
 
 }  // namespace muster::checkpoint

@@ -14,28 +14,30 @@ namespace muster::checkpoint {
 // naming the rank.
 Result<std::vector<nlohmann::json>> agree(const Group& group, const Result<nlohmann::json>& mine);
 
-// Does this rank's part, a function that returns Result<json>, and agrees on the outcome. An exception (out
-// of memory) is a failed part too: the other ranks must not wait for this one.
+// Collective. Rank 0's value or error on every rank. As it acted for all, the error does not name it.
+Result<nlohmann::json> follow_rank_0(const Group& group, const Result<nlohmann::json>& mine);
+
+// Does a part, a function that returns Result<json>. An exception (out of memory) is a failed part too: the
+// other ranks must not wait for this one.
+template <class Work>
+Result<nlohmann::json> guarded(const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return fail(ErrorCode::kInternal, "{}", error.what());
+  }
+}
+
+// Does this rank's part and agrees on the outcome.
 template <class Work>
 Result<std::vector<nlohmann::json>> agree_after(const Group& group, const Work& work) {
-  const auto guarded = [&]() -> Result<nlohmann::json> {
-    try {
-      return work();
-    } catch (const std::exception& error) {
-      return fail(ErrorCode::kInternal, "{}", error.what());
-    }
-  };
-  return agree(group, guarded());
+  return agree(group, guarded(work));
 }
 
 // The same, but only rank 0 has something to do.
 template <class Work>
 Result<nlohmann::json> agree_after_rank_0(const Group& group, const Work& work) {
-  MUSTER_ASSIGN(auto values, agree_after(group, [&]() -> Result<nlohmann::json> {
-                  if (group.rank != 0) return nlohmann::json();
-                  return work();
-                }));
-  return std::move(values.front());
+  return follow_rank_0(group, group.rank == 0 ? guarded(work) : Result<nlohmann::json>(nlohmann::json()));
 }
 
 }  // namespace muster::checkpoint

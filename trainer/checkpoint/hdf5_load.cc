@@ -59,6 +59,7 @@ class Loader {
   Loader(CheckpointDirectory& directory, const Group& group) : directory_(directory), group_(group) {}
 
   Result<LoadOutcome> run(std::int32_t generation) {
+    generation_ = generation;
     MUSTER_TRY(agree_after_rank_0(group_, [&] { return claim(generation); }));
     for (;;) {
       MUSTER_ASSIGN(const json proposal, agree_after_rank_0(group_, [&] { return propose(); }));
@@ -72,9 +73,18 @@ class Loader {
   }
 
  private:
+  // Before any step: where nothing can be stored, nothing should be trained.
   Result<json> claim(std::int32_t generation) {
-    MUSTER_TRY(directory_.claim(generation));
+    MUSTER_TRY(can_be_stored(directory_.claim(generation)));
     return json();
+  }
+
+  Status can_be_stored(const Status& written) const {
+    if (written) return {};
+    const Error& error = written.error();
+    if (error.code != ErrorCode::kDenied && error.code != ErrorCode::kNoSpace) return written;
+    return fail(ErrorCode::kNotStored, "no checkpoint can be stored in {}: {}", directory_.path().string(),
+                error.message);
   }
 
   // Rank 0: the newest checkpoint whose marker and manifest are sound; those that are not go into quarantine.
@@ -138,8 +148,9 @@ class Loader {
   }
 
   Status put_away(const fs::path& path, const std::string& reason) {
-    MUSTER_ASSIGN(Quarantined quarantined, directory_.quarantine(path, reason));
-    quarantined_.push_back(std::move(quarantined));
+    auto quarantined = directory_.quarantine(path, reason);
+    if (!quarantined) return can_be_stored(tl::unexpected<Error>(quarantined.error()));
+    quarantined_.push_back(*std::move(quarantined));
     return {};
   }
 
@@ -147,10 +158,13 @@ class Loader {
   Result<LoadOutcome> finish(std::unique_ptr<LoadedCheckpoint> checkpoint) {
     MUSTER_ASSIGN(const json told, agree_after_rank_0(group_, [&]() -> Result<json> {
                     // Best effort; the next save tries again and reports.
-                    directory_.remove_debris();
+                    directory_.remove_debris(generation_);
                     json now = json::array();
                     for (const Quarantined& q : quarantined_) now.push_back(to_json(q));
-                    const auto lost = checkpoint ? std::nullopt : directory_.newest_in_quarantine();
+                    std::optional<Quarantined> lost;
+                    if (!checkpoint) {
+                      MUSTER_ASSIGN(lost, directory_.newest_in_quarantine());
+                    }
                     return json{{"now", std::move(now)}, {"lost", lost ? to_json(*lost) : json()}};
                   }));
     LoadOutcome outcome;
@@ -162,6 +176,7 @@ class Loader {
 
   CheckpointDirectory& directory_;
   const Group& group_;
+  std::int32_t generation_ = 0;
   std::vector<Quarantined> quarantined_;  // rank 0
 };
 

@@ -39,9 +39,14 @@ class Hdf5Stages final : public SaveStages {
     const std::string name = rank_file_name(rank_);
     MUSTER_ASSIGN(const FileImage image, build_rank_image(name, request.slices));
     if (const Status status = write_new_file(files_, partial_of(request) / name, image.bytes); !status) {
-      const bool gone = status.error().code == ErrorCode::kNotFound;
-      return fail(status.error().code, "{}{}", status.error().message,
-                  gone ? " (rank 0 made that directory: do all ranks share the file system?)" : "");
+      if (status.error().code != ErrorCode::kNotFound) return tl::unexpected<Error>(status.error());
+      // Rank 0 made that directory. Where its fence is seen, somebody has removed it since.
+      if (directory_.is_claimed_by(request.generation))
+        return fail(ErrorCode::kIo, "{}: somebody removed the directory", status.error().message);
+      return fail(ErrorCode::kUnavailable,
+                  "{}, which rank 0 made: the checkpoint directory must lie on a file system that all ranks "
+                  "share",
+                  status.error().message);
     }
     return rank_answer(request.slices, &image.entry);
   }
@@ -62,7 +67,7 @@ class Hdf5Stages final : public SaveStages {
     SaveReport report;
     report.path = path.string();
     report.bytes = total_bytes(manifest) + static_cast<std::int64_t>(text.size());
-    report.warnings = directory_.clean_up(path);
+    report.warnings = directory_.clean_up(path, manifest.generation);
     return report;
   }
 
@@ -74,11 +79,15 @@ class Hdf5Stages final : public SaveStages {
   }
 
   // Rank 0 sees the files that the others wrote, or the file system is not one.
-  static Status check_visible(const fs::path& partial, const Manifest& manifest) {
+  Status check_visible(const fs::path& partial, const Manifest& manifest) const {
     for (const StoredFile& file : manifest.files) {
-      std::error_code error;
-      const auto size = fs::file_size(partial / file.name, error);
-      if (error || size != static_cast<std::uintmax_t>(file.bytes)) {
+      struct stat info {};
+      const int found = uninterrupted([&] { return files_.stat(partial / file.name, info); });
+      if (found < 0 && found != -ENOENT) {
+        return fail(ErrorCode::kIo, "cannot look at {}: {}", (partial / file.name).string(),
+                    errno_text(-found));
+      }
+      if (found < 0 || info.st_size != file.bytes) {
         return fail(
             ErrorCode::kUnavailable,
             "rank 0 does not see {} as its rank wrote it: the checkpoint directory must lie on a file "

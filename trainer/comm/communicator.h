@@ -59,7 +59,7 @@ struct ShardPartial {
   const void* data = nullptr;  // count elements
 };
 
-// Memory for a flat bucket, owned by the communicator that allocated it (registered memory later).
+// Memory for a flat bucket, owned by the communicator that allocated it.
 class BucketMemory {
  public:
   virtual ~BucketMemory() = default;

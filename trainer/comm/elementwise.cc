@@ -23,6 +23,17 @@ void add_typed(T* target, const T* left, const T* right, std::size_t count) {
 }
 
 template <class T>
+void add_four_as(void* first, const void* second, const void* third, const void* fourth, std::size_t count) {
+  T* __restrict a = static_cast<T*>(first);
+  const T* __restrict b = static_cast<const T*>(second);
+  const T* __restrict c = static_cast<const T*>(third);
+  const T* __restrict d = static_cast<const T*>(fourth);
+  for (std::size_t i = 0; i < count; ++i) {
+    a[i] = static_cast<T>(static_cast<T>(a[i] + b[i]) + static_cast<T>(c[i] + d[i]));
+  }
+}
+
+template <class T>
 void add_as(void* target, const void* left, const void* right, std::size_t count) {
   add_typed(static_cast<T*>(target), static_cast<const T*>(left), static_cast<const T*>(right), count);
 }
@@ -37,6 +48,18 @@ void add(void* target, const void* left, const void* right, std::size_t count, D
       return add_as<float>(target, left, right, count);
     case DType::kFloat64:
       return add_as<double>(target, left, right, count);
+  }
+}
+
+void add_four(void* first, const void* second, const void* third, const void* fourth, std::size_t count,
+              DType dtype) {
+  switch (dtype) {
+    case DType::kByte:
+      return add_four_as<unsigned char>(first, second, third, fourth, count);
+    case DType::kFloat32:
+      return add_four_as<float>(first, second, third, fourth, count);
+    case DType::kFloat64:
+      return add_four_as<double>(first, second, third, fourth, count);
   }
 }
 

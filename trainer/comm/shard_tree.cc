@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <new>
-#include <type_traits>
 
 #include "trainer/comm/elementwise.h"
 
@@ -108,42 +106,69 @@ void BasicShardAccumulator<T>::begin(ShardRange range) {
   stack_.clear();
 }
 
+// Until partials(), term i of the stack lies in buffer i.
 template <class T>
-void BasicShardAccumulator<T>::add(std::span<const T> values) {
-  assert(values.size() == count_ && next_ < range_.end);
-  constexpr DType dtype = std::is_same_v<T, float> ? DType::kFloat32 : DType::kFloat64;
-  const ShardBlock leaf{0, next_++};
-  if (!stack_.empty() && are_siblings(stack_.back(), leaf)) {  // no copy of every second leaf
-    T* left = buffers_[stack_.size() - 1].get();
-    comm::add(left, left, values.data(), count_, dtype);
-    stack_.back() = {1, leaf.index / 2};
-    merge_siblings();
-    return;
-  }
-  if (buffers_.size() == stack_.size())
+T* BasicShardAccumulator<T>::next() {
+  if (buffers_.size() == stack_.size()) {
     buffers_.emplace_back(
         static_cast<T*>(::operator new(std::max<std::size_t>(count_, 1) * sizeof(T), kAlignment)));
-  if (count_ > 0) std::memcpy(buffers_[stack_.size()].get(), values.data(), count_ * sizeof(T));
-  stack_.push_back(leaf);
+    std::fill_n(buffers_.back().get(), count_, T{0});
+  }
+  return buffers_[stack_.size()].get();
 }
 
 template <class T>
-void BasicShardAccumulator<T>::merge_siblings() {
-  constexpr DType dtype = std::is_same_v<T, float> ? DType::kFloat32 : DType::kFloat64;
-  while (stack_.size() > 1 && are_siblings(stack_[stack_.size() - 2], stack_.back())) {
-    T* left = buffers_[stack_.size() - 2].get();
-    comm::add(left, left, buffers_[stack_.size() - 1].get(), count_, dtype);
-    stack_.pop_back();
-    stack_.back() = {stack_.back().level + 1, stack_.back().index / 2};
+void BasicShardAccumulator<T>::add() {
+  assert(next_ < range_.end && stack_.size() < buffers_.size());
+  stack_.push_back({{0, next_++}, buffers_[stack_.size()].get()});
+  while (merge_four()) continue;
+}
+
+template <class T>
+void BasicShardAccumulator<T>::add(std::span<const T> values) {
+  assert(values.size() == count_);
+  std::copy(values.begin(), values.end(), next());
+  add();
+}
+
+template <class T>
+bool BasicShardAccumulator<T>::merge_four() {
+  if (stack_.size() < 4) return false;
+  const std::size_t first = stack_.size() - 4;
+  const ShardBlock block = stack_[first].block;
+  if (block.index % 4 != 0) return false;
+  for (std::size_t i = 1; i < 4; ++i) {
+    const ShardBlock sibling{block.level, block.index + static_cast<std::int64_t>(i)};
+    if (stack_[first + i].block != sibling) return false;
   }
+  comm::add_four(stack_[first].sum, stack_[first + 1].sum, stack_[first + 2].sum, stack_[first + 3].sum,
+                 count_, kDType);
+  stack_.resize(first + 1);
+  stack_[first].block = {block.level + 2, block.index / 4};
+  return true;
+}
+
+template <class T>
+void BasicShardAccumulator<T>::merge_pairs() {
+  std::size_t merged = 0;
+  for (const Term& term : stack_) {
+    stack_[merged++] = term;
+    while (merged > 1 && are_siblings(stack_[merged - 2].block, stack_[merged - 1].block)) {
+      Term& left = stack_[merged - 2];
+      comm::add(left.sum, left.sum, stack_[merged - 1].sum, count_, kDType);
+      left.block = {left.block.level + 1, left.block.index / 2};
+      --merged;
+    }
+  }
+  stack_.resize(merged);
 }
 
 template <class T>
 std::span<const ShardPartial> BasicShardAccumulator<T>::partials() {
   assert(next_ == range_.end);
+  merge_pairs();
   partials_.clear();
-  for (std::size_t i = 0; i < stack_.size(); ++i)
-    partials_.push_back({stack_[i].level, stack_[i].index, buffers_[i].get()});
+  for (const Term& term : stack_) partials_.push_back({term.block.level, term.block.index, term.sum});
   return partials_;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "common/status.h"
@@ -60,9 +61,11 @@ std::vector<TreeAdd> plan_tree_sum(std::span<const ShardBlock> blocks);
 Status check_partials(std::span<const ShardPartial> partials, int rank, int size, int num_shards,
                       std::size_t count);
 
-// Adds up one rank's own shards along the tree: begin(), then add() for each shard of the range in order,
-// then partials(). Keeps only the blocks not yet merged (at most 2 log2(num_shards)), in memory that is
-// allocated in the first step and reused. T is float or double. One thread.
+// Adds up one rank's own shards along the tree: begin(), then next() and add() for each shard of the range in
+// order, then partials(). A shard's values are written where they are summed, and four siblings are added in
+// one pass: sums of many shards are bound by memory. Keeps only the blocks not yet merged (at most
+// 3 log2(num_shards)), in memory that is allocated in the first step and reused. T is float or double. One
+// thread.
 template <class T>
 class BasicShardAccumulator {
  public:
@@ -71,7 +74,11 @@ class BasicShardAccumulator {
 
   // Forgets the previous step's sums.
   void begin(ShardRange range);
-  // The next shard's values, `count` of them; the accumulator keeps no reference to them.
+  // Where the next shard's values are to be written: `count` of them, zero or left from an earlier shard.
+  T* next();
+  // They are written.
+  void add();
+  // next() and add() with a copy of the values.
   void add(std::span<const T> values);
   // Valid until the next begin(). Every shard of the range must have been added.
   std::span<const ShardPartial> partials();
@@ -81,13 +88,22 @@ class BasicShardAccumulator {
     void operator()(T* memory) const;
   };
   using Buffer = std::unique_ptr<T, Deleter>;
+  static constexpr DType kDType = std::is_same_v<T, float> ? DType::kFloat32 : DType::kFloat64;
 
-  void merge_siblings();
+  struct Term {
+    ShardBlock block;
+    T* sum = nullptr;
+  };
+
+  // Merges the stack's last four terms if they are all of a block two levels up.
+  bool merge_four();
+  // Merges siblings wherever in the stack they are.
+  void merge_pairs();
 
   std::size_t count_;
   ShardRange range_;
-  std::int64_t next_ = 0;          // the shard that add() takes now
-  std::vector<ShardBlock> stack_;  // unmerged blocks; block i lives in buffers_[i]
+  std::int64_t next_ = 0;    // the shard that comes now
+  std::vector<Term> stack_;  // not merged yet, in order
   std::vector<Buffer> buffers_;
   std::vector<ShardPartial> partials_;
 };

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/run_contract.h"
+#include "trainer/standard_output.h"
 
 namespace muster::commands {
 
@@ -34,8 +35,7 @@ CommandLine parse_command_line(const std::string& usage, po::options_description
   if (line.flags.count("help") != 0) {
     std::ostringstream text;
     text << flags;
-    fmt::print("{}\n\n{}", usage, text.str());
-    line.exit_code = contract::kExitDone;
+    line.exit_code = print_result(fmt::format("{}\n\n{}", usage, text.str()));
   } else if (line.arguments.size() != arguments_needed) {
     refuse(fmt::format("found {} argument{}; needed: {}", line.arguments.size(),
                        line.arguments.size() == 1 ? "" : "s", arguments_needed));

@@ -6,25 +6,29 @@
 #include "trainer/commands/command_line.h"
 #include "trainer/commands/commands.h"
 #include "trainer/evaluation.h"
+#include "trainer/exit_codes.h"
 #include "trainer/rank.h"
+#include "trainer/standard_output.h"
 
 namespace muster::commands {
 namespace {
 
 namespace po = boost::program_options;
 
-void show(const Evaluation& evaluation, bool as_json) {
+std::string text_of(const Evaluation& evaluation, bool as_json) {
   if (as_json) {
     const nlohmann::json json = {
         {"checkpoint", evaluation.checkpoint}, {"step", evaluation.step}, {"data_path", evaluation.data_path},
         {"samples", evaluation.samples},       {"loss", evaluation.loss}, {"accuracy", evaluation.accuracy}};
-    fmt::print("{}\n", json.dump());
-    return;
+    return json.dump() + "\n";
   }
-  fmt::print("checkpoint  {} (step {})\n", evaluation.checkpoint, evaluation.step);
-  fmt::print("data        {} ({} samples)\n", evaluation.data_path, evaluation.samples);
-  fmt::print("loss        {:.6g}\n", evaluation.loss);
-  fmt::print("accuracy    {:.6g}\n", evaluation.accuracy);
+  return fmt::format(
+      "checkpoint  {} (step {})\n"
+      "data        {} ({} samples)\n"
+      "loss        {:.6g}\n"
+      "accuracy    {:.6g}\n",
+      evaluation.checkpoint, evaluation.step, evaluation.data_path, evaluation.samples, evaluation.loss,
+      evaluation.accuracy);
 }
 
 Result<Evaluation> run(Rank& rank, const std::string& checkpoint, const std::string& data_path) {
@@ -50,10 +54,11 @@ int evaluate(int argc, const char* const* argv) {
   Rank rank;
   const Result<Evaluation> evaluation =
       run(rank, line.arguments[0], line.flags["data-path"].as<std::string>());
-  if (!evaluation) leave_after_fault(rank, evaluation.error());
-  if (rank.rank() == 0) show(*evaluation, line.flags["json"].as<bool>());
+  if (!evaluation) leave_after_fault(rank, as_command_error(evaluation.error()));
+  int exit_code = contract::kExitDone;
+  if (rank.rank() == 0) exit_code = print_result(text_of(*evaluation, line.flags["json"].as<bool>()));
   if (const Status finished = finish(rank); !finished) leave_after_fault(rank, finished.error());
-  return contract::kExitDone;
+  return exit_code;
 }
 
 }  // namespace muster::commands

@@ -12,6 +12,7 @@
 #include "trainer/commands/commands.h"
 #include "trainer/exit_codes.h"
 #include "trainer/export/parameter_file.h"
+#include "trainer/standard_output.h"
 #include "trainer/stored_parameters.h"
 
 namespace muster::commands {
@@ -65,10 +66,11 @@ Status run(const fs::path& checkpoint, const fs::path& out, bool force) {
     fmt::print(stderr, "muster-train export: {}\n", damage);
   MUSTER_ASSIGN(const exporting::ParameterFile file, read_parameter_file(stored));
   MUSTER_ASSIGN(const std::string bytes, file_bytes(file, out));
-  MUSTER_TRY(publish_file(posix_file_ops(), out, bytes));
-  fmt::print("{}: {} parameters of step {} ({})\n", out.string(), file.tensors.size(), stored.manifest.step,
-             stored.path.string());
-  return {};
+  // Whatever the reason (no such folder, too), it is not that something was found wrong.
+  if (const Status written = publish_file(posix_file_ops(), out, bytes); !written)
+    return fail(ErrorCode::kNotStored, "{}", written.error().message);
+  return print_out(fmt::format("{}: {} parameters of step {} ({})\n", out.string(), file.tensors.size(),
+                               stored.manifest.step, stored.path.string()));
 }
 
 }  // namespace
@@ -86,7 +88,7 @@ int export_parameters(int argc, const char* const* argv) {
   const Status done = run(line.arguments[0], line.arguments[1], line.flags["force"].as<bool>());
   if (done) return contract::kExitDone;
   fmt::print(stderr, "muster-train export: {}\n", done.error().message);
-  return exit_code_of(done.error());
+  return exit_code_of(as_command_error(done.error()));
 }
 
 }  // namespace muster::commands

@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "common/checkpoint/read_only_file.h"
+#include "common/file_ops.h"
 #include "trainer/data/memory_dataset.h"
 #include "trainer/handles/hdf5_handles.h"
 
@@ -144,9 +146,13 @@ Status read_labels(const Source& y, MemorySamples& samples) {
 }
 
 Result<Hdf5Id> open_file(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored))
+  MUSTER_ASSIGN(const bool is_there, file_exists(posix_file_ops(), path));
+  if (!is_there)
     return fail(ErrorCode::kNotFound, "{} has no {}", path.parent_path().string(), path.filename().string());
+  // What HDF5 cannot read it calls no HDF5 file; a disk that fails for a moment does not make it one.
+  MUSTER_ASSIGN(const auto file, checkpoint::ReadOnlyFile::open(path));
+  MUSTER_ASSIGN(const std::int64_t size, file.size());
+  MUSTER_TRY(file.sha256(0, std::min<std::int64_t>(size, 4096)));
   if (H5Fis_hdf5(path.c_str()) <= 0)
     return fail(ErrorCode::kCorrupt, "{} is not an HDF5 file", path.string());
   MUSTER_ASSIGN(const Hdf5Id access,

@@ -12,7 +12,7 @@
 namespace muster::data {
 
 // Errors name file and dataset: missing, not HDF5 or truncated, a type or shape that is not as above, counts
-// that do not fit together, labels out of range. Takes hdf5_lock() itself.
+// that do not fit together, labels out of range, values that are not finite. Takes hdf5_lock() itself.
 Result<DatasetPair> load_hdf5_datasets(const std::filesystem::path& directory);
 
 }  // namespace muster::data

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/file_ops.h"
+
 #include "trainer/data/idx_file.h"
 #include "trainer/data/memory_dataset.h"
 
@@ -21,8 +23,8 @@ Result<path> find_file(const path& directory, std::span<const std::string_view> 
   for (const std::string_view prefix : prefixes) {
     for (const std::string_view ending : {"", ".gz"}) {
       names.push_back(fmt::format("{}-{}{}", prefix, suffix, ending));
-      std::error_code ignored;
-      if (std::filesystem::exists(directory / names.back(), ignored)) return directory / names.back();
+      MUSTER_ASSIGN(const bool is_there, file_exists(posix_file_ops(), directory / names.back()));
+      if (is_there) return directory / names.back();
     }
   }
   return fail(ErrorCode::kNotFound, "{} has none of {}", directory.string(), fmt::join(names, ", "));

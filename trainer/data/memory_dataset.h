@@ -27,7 +27,7 @@ struct MemorySamples {
 // The number of classes is the largest training label plus one. Bytes are scaled to [0, 1] by the largest
 // byte of the training inputs; floats are taken as they are. `format` begins the fingerprint. kCorrupt,
 // naming the file, if there are not as many labels as inputs, if shapes or kinds of training and test inputs
-// differ, for a label out of range, or if all training bytes are 0.
+// differ, for a label out of range, for a float that is not finite, or if all training bytes are 0.
 Result<DatasetPair> pair_in_memory(std::string_view format, MemorySamples train, MemorySamples test);
 
 // kNotFound unless `directory` is one.

@@ -46,15 +46,16 @@ Result<DnnlLinear::Prepared*> DnnlLinear::prepared(const Shape& shape) {
   }
 }
 
-dnnl::memory::desc DnnlLinear::wanted_weights(std::int64_t rows, std::int64_t columns) const {
-  if (library_layout_) return describe({rows, columns}, Tag::any);
-  return describe({rows, columns}, Dims{padded_row(columns), 1});
+DnnlLinear::WeightCopy DnnlLinear::padded_copy(const Shape& shape) {
+  return {describe({shape.out, shape.in}, Tag::ab),
+          describe({shape.out, shape.in}, Dims{padded_row(shape.in), 1})};
 }
 
 DnnlLinear::Prepared DnnlLinear::prepare_forward(const Shape& shape) {
   const auto x = describe({shape.rows, shape.in}, Tag::ab);
   const auto y = describe({shape.rows, shape.out}, Tag::ab);
-  const auto weights = wanted_weights(shape.in, shape.out);
+  const auto weights = library_layout_ ? describe({shape.in, shape.out}, Tag::any)
+                                       : describe({shape.in, shape.out}, Dims{1, padded_row(shape.in)});
   const auto bias = describe({1, shape.out}, Tag::ab);
   const auto description =
       shape.bias ? dnnl::matmul::desc(x, weights, bias, y) : dnnl::matmul::desc(x, weights, y);
@@ -62,10 +63,11 @@ DnnlLinear::Prepared DnnlLinear::prepare_forward(const Shape& shape) {
 
   Prepared made{
       .operation = DnnlOperation(dnnl::matmul(product), product.scratchpad_desc(), engine_.engine()),
-      .plain_weights = describe({shape.in, shape.out}, Dims{1, shape.in}),  // [out, in], transposed
-      .wanted_weights = product.weights_desc()};
+      .copy = library_layout_
+                  ? WeightCopy{describe({shape.in, shape.out}, Dims{1, shape.in}), product.weights_desc()}
+                  : padded_copy(shape)};
   made.operation.add(DNNL_ARG_SRC, x);
-  made.operation.add(DNNL_ARG_WEIGHTS, made.wanted_weights);
+  made.operation.add(DNNL_ARG_WEIGHTS, product.weights_desc());
   made.operation.add(DNNL_ARG_DST, y);
   if (shape.bias) made.operation.add(DNNL_ARG_BIAS, bias);
   return made;
@@ -74,15 +76,16 @@ DnnlLinear::Prepared DnnlLinear::prepare_forward(const Shape& shape) {
 DnnlLinear::Prepared DnnlLinear::prepare_backward_data(const Shape& shape) {
   const auto dy = describe({shape.rows, shape.out}, Tag::ab);
   const auto dx = describe({shape.rows, shape.in}, Tag::ab);
-  const dnnl::matmul::primitive_desc product(dnnl::matmul::desc(dy, wanted_weights(shape.out, shape.in), dx),
-                                             user_scratchpad(), engine_.engine());
+  const auto weights =
+      library_layout_ ? describe({shape.out, shape.in}, Tag::any) : padded_copy(shape).wanted;
+  const dnnl::matmul::primitive_desc product(dnnl::matmul::desc(dy, weights, dx), user_scratchpad(),
+                                             engine_.engine());
 
   Prepared made{
       .operation = DnnlOperation(dnnl::matmul(product), product.scratchpad_desc(), engine_.engine()),
-      .plain_weights = describe({shape.out, shape.in}, Tag::ab),
-      .wanted_weights = product.weights_desc()};
+      .copy = {describe({shape.out, shape.in}, Tag::ab), product.weights_desc()}};
   made.operation.add(DNNL_ARG_SRC, dy);
-  made.operation.add(DNNL_ARG_WEIGHTS, made.wanted_weights);
+  made.operation.add(DNNL_ARG_WEIGHTS, product.weights_desc());
   made.operation.add(DNNL_ARG_DST, dx);
   return made;
 }
@@ -103,8 +106,7 @@ DnnlLinear::Prepared DnnlLinear::prepare_backward_weights(const Shape& shape) {
 
   Prepared made{.operation = DnnlOperation(dnnl::inner_product_backward_weights(product),
                                            product.scratchpad_desc(), engine_.engine()),
-                .plain_weights = {},
-                .wanted_weights = {}};
+                .copy = {}};
   made.operation.add(DNNL_ARG_SRC, x);
   made.operation.add(DNNL_ARG_DIFF_DST, dy);
   made.operation.add(DNNL_ARG_DIFF_WEIGHTS, dweight);
@@ -120,7 +122,7 @@ Status DnnlLinear::forward(const Tensor& x, const Tensor& weight, const Tensor& 
   MUSTER_ASSIGN(Prepared * product,
                 prepared({Product::kForward, x.shape[0], x.shape[1], y.shape[1], bool(bias)}));
   MUSTER_ASSIGN(void* weights,
-                weights_.in_layout(weight, product->plain_weights, product->wanted_weights, version));
+                weights_.in_layout(weight, product->copy.plain, product->copy.wanted, version));
   product->operation.bind(DNNL_ARG_SRC, x.data);
   product->operation.bind(DNNL_ARG_WEIGHTS, weights);
   product->operation.bind(DNNL_ARG_BIAS, bias.data);
@@ -134,7 +136,7 @@ Status DnnlLinear::backward_data(const Tensor& dy, const Tensor& weight, Paramet
   MUSTER_ASSIGN(Prepared * product,
                 prepared({Product::kBackwardData, dy.shape[0], dx.shape[1], dy.shape[1], false}));
   MUSTER_ASSIGN(void* weights,
-                weights_.in_layout(weight, product->plain_weights, product->wanted_weights, version));
+                weights_.in_layout(weight, product->copy.plain, product->copy.wanted, version));
   product->operation.bind(DNNL_ARG_SRC, dy.data);
   product->operation.bind(DNNL_ARG_WEIGHTS, weights);
   product->operation.bind(DNNL_ARG_DST, dx.data);

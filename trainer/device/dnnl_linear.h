@@ -52,10 +52,15 @@ class DnnlLinear {
     }
   };
 
+  // From the caller's layout to the one that a primitive reads.
+  struct WeightCopy {
+    dnnl::memory::desc plain;
+    dnnl::memory::desc wanted;
+  };
+
   struct Prepared {
     DnnlOperation operation;
-    dnnl::memory::desc plain_weights;   // the caller's layout, as this product sees it
-    dnnl::memory::desc wanted_weights;  // the layout that the primitive reads
+    WeightCopy copy;
   };
 
   Result<Prepared*> prepared(const Shape& shape);
@@ -63,7 +68,8 @@ class DnnlLinear {
   Prepared prepare_forward(const Shape& shape);
   Prepared prepare_backward_data(const Shape& shape);
   Prepared prepare_backward_weights(const Shape& shape);
-  dnnl::memory::desc wanted_weights(std::int64_t rows, std::int64_t columns) const;
+  // Forward reads it as its transpose, so that one copy a step serves both products.
+  static WeightCopy padded_copy(const Shape& shape);
 
   DnnlEngine& engine_;
   bool library_layout_;

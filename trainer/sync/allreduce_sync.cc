@@ -1,4 +1,3 @@
-#include <cassert>
 #include <utility>
 
 #include "trainer/comm/shard_tree.h"
@@ -12,6 +11,7 @@ class AllreduceSync final : public GradientSync {
   AllreduceSync(comm::Communicator& communicator, const nn::BucketLayout& layout, int num_shards,
                 std::chrono::milliseconds timeout)
       : communicator_(communicator),
+        layout_(layout),
         num_shards_(num_shards),
         range_(comm::shard_range(communicator.rank(), communicator.size(), num_shards)),
         timeout_(timeout) {
@@ -25,11 +25,14 @@ class AllreduceSync final : public GradientSync {
     for (comm::ShardAccumulator& accumulator : accumulators_) accumulator.begin(range_);
   }
 
-  void add_shard(std::span<const device::Tensor> buckets) override {
-    assert(buckets.size() == accumulators_.size());
-    for (std::size_t i = 0; i < buckets.size(); ++i) {
-      accumulators_[i].add({buckets[i].as<float>(), static_cast<std::size_t>(buckets[i].elements())});
-    }
+  ShardGradients next_shard() override {
+    std::vector<void*> bases;
+    for (comm::ShardAccumulator& accumulator : accumulators_) bases.push_back(accumulator.next());
+    return {nn::bucket_views(layout_, bases), nn::parameter_views(layout_, bases)};
+  }
+
+  void add_shard() override {
+    for (comm::ShardAccumulator& accumulator : accumulators_) accumulator.add();
   }
 
   Status finish_step(std::span<const device::Tensor> totals) override {
@@ -50,6 +53,7 @@ class AllreduceSync final : public GradientSync {
 
  private:
   comm::Communicator& communicator_;
+  nn::BucketLayout layout_;
   int num_shards_;
   comm::ShardRange range_;
   std::chrono::milliseconds timeout_;

@@ -1,5 +1,5 @@
 // SEAM: how the gradients of all virtual shards become one. Implementation: all-reduce over a communicator.
-// (A parameter server is not a communicator; it will be another implementation of this.)
+// (A parameter server, which is no communicator, would be another.)
 // Collective; one thread drives it.
 #pragma once
 
@@ -16,12 +16,21 @@
 
 namespace muster::sync {
 
+// One shard's gradients: the same memory as one flat view a bucket and as one view a parameter.
+struct ShardGradients {
+  std::vector<device::Tensor> flat;
+  std::vector<device::Tensor> parameters;
+};
+
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
   virtual void begin_step(std::int64_t step) = 0;
-  // The gradients of the next of this rank's shards, one flat view a bucket. The views may be reused at once.
-  virtual void add_shard(std::span<const device::Tensor> buckets) = 0;
+  // Where the gradients of the next of this rank's shards are to be written: every parameter's; padding is
+  // zero already.
+  virtual ShardGradients next_shard() = 0;
+  // They are written. The views are used up.
+  virtual void add_shard() = 0;
   // Every rank's `totals` (one flat view a bucket) become the sum over all shards, the same bits everywhere.
   virtual Status finish_step(std::span<const device::Tensor> totals) = 0;
 };
