@@ -85,7 +85,8 @@ Checkpointer::Checkpointer(checkpoint::CheckpointStore& store, EventSink& events
       requested_(requested),
       context_(std::move(context)),
       tensors_(std::move(tensors)),
-      policy_(policy) {}
+      policy_(std::move(policy)),
+      last_begin_(policy_.now()) {}
 
 Status Checkpointer::check_configuration(const json& stored) const {
   std::string changes;
@@ -146,7 +147,7 @@ Result<bool> Checkpointer::restore(TrainingState& state) {
 
 bool Checkpointer::asks_for_save() const {
   const bool is_time =
-      context_.rank == 0 && policy_.every.count() > 0 && Clock::now() - last_begin_ >= policy_.every;
+      context_.rank == 0 && policy_.every.count() > 0 && policy_.now() - last_begin_ >= policy_.every;
   return is_time || !requested_.empty();
 }
 
@@ -188,7 +189,7 @@ Status Checkpointer::save_last(const SavePoint& point, bool persistent) {
 
 Status Checkpointer::begin(const SavePoint& point) {
   if (store_.saving()) return fail(ErrorCode::kDeadlineExceeded, "the save of step {} does not end", step_);
-  const auto began = Clock::now();
+  const auto began = policy_.now();
   last_begin_ = began;
   step_ = point.state.step;
   steps_meanwhile_ = 0;
@@ -205,23 +206,23 @@ Status Checkpointer::begin(const SavePoint& point) {
   request.slices = slices;
   request.generation = context_.generation;
   MUSTER_TRY(store_.begin_save(request));
-  held_up_ = Clock::now() - began;
+  held_up_ = policy_.now() - began;
   events_.emit({{"event", contract::event::kCheckpointBegun}, {"step", step_}});
   return {};
 }
 
 Status Checkpointer::advance() {
-  const auto began = Clock::now();
+  const auto began = policy_.now();
   MUSTER_ASSIGN(const auto report, store_.advance());
-  held_up_ += Clock::now() - began;
+  held_up_ += policy_.now() - began;
   if (report) report_success(*report);
   return {};
 }
 
 Status Checkpointer::finish() {
-  const auto began = Clock::now();
+  const auto began = policy_.now();
   MUSTER_ASSIGN(const auto report, store_.finish_save(policy_.timeout));
-  held_up_ += Clock::now() - began;
+  held_up_ += policy_.now() - began;
   report_success(report);
   return {};
 }
@@ -306,7 +307,7 @@ void Checkpointer::learn_duration(double save_s) {
 }
 
 void Checkpointer::report_slowness() {
-  const auto elapsed = Clock::now() - last_begin_;
+  const auto elapsed = policy_.now() - last_begin_;
   if (slowness_told_ || elapsed < policy_.timeout) return;
   slowness_told_ = true;
   events_.emit(

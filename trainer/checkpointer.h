@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -37,6 +38,8 @@ struct CheckpointContext {
   nlohmann::json code;           // version, executable hash, device library, ISA, threads
 };
 
+using SteadyNow = std::function<std::chrono::steady_clock::time_point()>;
+
 struct SavePolicy {
   std::int64_t every_steps = 0;                                 // 0: not by steps
   std::chrono::duration<double> every{0};                       // 0: not by time
@@ -45,6 +48,7 @@ struct SavePolicy {
   // Between failures: how often to save is told once it is known how long that takes; 0: not.
   std::chrono::duration<double> expected_mtbf{0};
   bool automatic = false;  // and `every` becomes what is told
+  SteadyNow now = std::chrono::steady_clock::now;
 };
 
 // Where training stands after a step.
@@ -108,7 +112,7 @@ class Checkpointer {
   double save_s_ = 0;              // how long a save takes; 0: not known yet
   double advised_interval_s_ = 0;  // as told last; 0: never
   // Of the save in flight, or the last one:
-  Clock::time_point last_begin_ = Clock::now();
+  Clock::time_point last_begin_;
   std::int64_t step_ = 0;
   std::int64_t steps_meanwhile_ = 0;
   Clock::duration held_up_{};          // how long it kept the main thread

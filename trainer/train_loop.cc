@@ -188,8 +188,10 @@ class TrainLoop {
     policy.timeout = options_.checkpoint_timeout;
     policy.expected_mtbf = std::chrono::seconds(options_.expected_mtbf_seconds);
     policy.automatic = options_.checkpoint_automatic;
-    checkpointer_ = std::make_unique<Checkpointer>(*parts_.store, leader_, parts_.requested_saves,
-                                                   std::move(context), replica_->saved_tensors(), policy);
+    policy.now = parts_.now;
+    checkpointer_ =
+        std::make_unique<Checkpointer>(*parts_.store, leader_, parts_.requested_saves, std::move(context),
+                                       replica_->saved_tensors(), std::move(policy));
     MUSTER_ASSIGN(const bool resumed, checkpointer_->restore(state_));
     if (resumed) replica_->optimizer().set_step_count(state_.optimizer_step);
     return resumed;

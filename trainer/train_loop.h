@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,8 @@ struct TrainerParts {
   // Not zero once somebody asked this rank to stop: the signal's number.
   const std::atomic<int>& stop_signal;
   RequestedSaves& requested_saves;  // rank 0's are heeded
+  // By which rank 0 saves every so many seconds.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 struct TrainOutcome {

@@ -261,6 +261,34 @@ TEST(BackgroundSave, StepsGoOnWhileASaveIsInFlightAndThereIsNeverASecondOne) {
   EXPECT_EQ(final_hash(directory.path()), undisturbed_hash());
 }
 
+// Training waits for nothing but the copy: with a disk that does nothing, every step is done.
+TEST(BackgroundSave, ASaveThatDoesNotMoveHoldsUpNoStep) {
+  const TemporaryDirectory directory;
+  GatedFileOps ops(false);
+  TrainingRun run = short_run(directory.path(), ops);
+  ASSERT_TRUE(publish_file(posix_file_ops(), directory.path() / checkpoint::kFenceFile, "1\n"));
+  run.options.checkpoint_every_steps = 1;
+  run.options.checkpoint_timeout = std::chrono::minutes(1);
+  int stored_before_the_last_step = 0;
+  run.on_event = [&](const json& e) {
+    if (e.at("event") == event::kStep && e.at("step") == 10) {
+      stored_before_the_last_step = static_cast<int>(sound_checkpoints(directory.path()).size());
+      ops.open_gate();
+    }
+  };
+  const TrainingResult result = train(run);
+  ASSERT_TRUE(completed(result)) << result.outcomes[0].error().message;
+  EXPECT_FALSE(ops.timed_out());
+  EXPECT_EQ(stored_before_the_last_step, 0);
+  const auto saved = result.events->named(event::kCheckpoint);
+  ASSERT_EQ(saved.size(), 2u);
+  EXPECT_EQ(saved[0].at("step"), 1);
+  EXPECT_EQ(saved[0].at("steps_meanwhile"), 8)
+      << "all but the one before it and the last, which waits for it";
+  EXPECT_EQ(saved[1].at("step"), 10);
+  EXPECT_EQ(final_hash(directory.path()), undisturbed_hash());
+}
+
 // A slow disk is not a lost rank: heartbeats go on.
 class SlowFileOps final : public testing::ForwardingFileOps {
  public:

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
 
 #include "common/run_contract.h"
 #include "tests/contract/demanding_run.h"
@@ -269,6 +272,83 @@ TEST(TrainLoop, ARequestedSaveIsMadeAtOnceAndAnswersAllWhoAskedUntilThen) {
   EXPECT_THAT(saved[0].at("requests"), ::testing::ElementsAre("first", "second"));
   EXPECT_EQ(saved[1].at("step"), 30);
   EXPECT_TRUE(saved[1].at("requests").empty());
+}
+
+// A clock that stands still but for so many seconds a step.
+class StepClock {
+ public:
+  StepClock(TrainingRun& run, double seconds_a_step) {
+    run.now = [now = now_] { return std::chrono::steady_clock::time_point(now->load()); };
+    const auto passing =
+        std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds_a_step));
+    run.on_event = [now = now_, passing](const json& e) {
+      if (e.at("event") == event::kStep) now->store(now->load() + passing);
+    };
+  }
+
+ private:
+  std::shared_ptr<std::atomic<std::chrono::nanoseconds>> now_ =
+      std::make_shared<std::atomic<std::chrono::nanoseconds>>(std::chrono::nanoseconds(0));
+};
+
+std::vector<std::int64_t> saved_steps(const TrainingResult& result) {
+  std::vector<std::int64_t> steps;
+  for (const json& saved : result.events->named(event::kCheckpoint)) steps.push_back(saved.at("step"));
+  return steps;
+}
+
+// 30 steps of 4 s. A save falls due with the first step that begins 20 s or more after the one before
+// (after 20 s, at the earliest), so with every sixth step.
+TEST(TrainLoop, ASaveIsMadeOnceSoManySecondsHavePassedSinceTheLastOne) {
+  for (const int ranks : {1, 3}) {
+    TrainingRun run = demanding_run(ranks);
+    run.options.checkpoint_every_steps = 0;
+    run.options.checkpoint_every_seconds = 20;
+    run.options.checkpoint_background = false;
+    const StepClock clock(run, 4);
+    const TrainingResult result = run_training(run, std::make_shared<MemoryCheckpoints>());
+    expect_completed(result);
+    EXPECT_THAT(saved_steps(result), ::testing::ElementsAre(6, 12, 18, 24, 30)) << ranks << " ranks";
+  }
+}
+
+// Tells that each save took as long as this.
+class TimedStore final : public testing::StoreWrapper {
+ public:
+  TimedStore(std::unique_ptr<CheckpointStore> inner, double seconds)
+      : StoreWrapper(std::move(inner)), seconds_(seconds) {}
+  Result<checkpoint::SaveReport> finish_save(std::chrono::milliseconds timeout) override {
+    auto report = StoreWrapper::finish_save(timeout);
+    if (report) report->seconds = seconds_;
+    return report;
+  }
+
+ private:
+  double seconds_;
+};
+
+// The first save is due by the interval of the options; the rest by what is advised for saves that long.
+TEST(TrainLoop, AnAutomaticIntervalIsTheOneThatIsAdvised) {
+  static constexpr double kSave_s = 0.5;
+  static constexpr double kMtbf_s = 100;
+  const double interval_s = checkpoint::advised_interval_s(kSave_s, kMtbf_s);
+  EXPECT_NEAR(interval_s, 9.67, 0.01);  // Young: 10 s
+  TrainingRun run = demanding_run(2);
+  run.options.checkpoint_every_steps = 0;
+  run.options.checkpoint_every_seconds = 4;
+  run.options.checkpoint_automatic = true;
+  run.options.expected_mtbf_seconds = static_cast<std::int64_t>(kMtbf_s);
+  run.options.checkpoint_background = false;
+  run.decorate = [](auto store) { return std::make_unique<TimedStore>(std::move(store), kSave_s); };
+  const StepClock clock(run, 1);
+  const TrainingResult automatic = run_training(run, std::make_shared<MemoryCheckpoints>());
+  expect_completed(automatic);
+  // Asked for in the step that begins 10 s after the save before.
+  EXPECT_THAT(saved_steps(automatic), ::testing::ElementsAre(5, 16, 27, 30));
+  run.options.checkpoint_automatic = false;
+  const StepClock clock_again(run, 1);
+  const TrainingResult fixed = run_training(run, std::make_shared<MemoryCheckpoints>());
+  EXPECT_THAT(saved_steps(fixed), ::testing::ElementsAre(5, 10, 15, 20, 25, 30));
 }
 
 TEST(TrainLoop, HowOftenToSaveIsToldOnceItIsKnownHowLongThatTakes) {

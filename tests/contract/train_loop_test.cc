@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <set>
@@ -13,6 +14,7 @@
 #include "tests/support/disturbed_dataset.h"
 #include "tests/support/store_wrapper.h"
 #include "tests/support/training_fixture.h"
+#include "trainer/training_state.h"
 
 namespace muster {
 namespace {
@@ -137,8 +139,10 @@ class ForgetfulCheckpoint final : public LoadedCheckpoint {
  public:
   ForgetfulCheckpoint(std::unique_ptr<LoadedCheckpoint> inner, std::string item)
       : inner_(std::move(inner)), item_(std::move(item)), state_(inner_->state()) {
+    if (item_.starts_with("tensors:")) return;
     const json::json_pointer pointer("/training/" + item_);
-    if (!item_.starts_with("tensors:")) state_.at(pointer) = 0;
+    const json before_the_first_step = to_json(TrainingState());
+    state_.at(pointer) = before_the_first_step.at(json::json_pointer("/" + item_));
   }
   std::string path() const override { return inner_->path(); }
   const json& state() const override { return state_; }
@@ -193,6 +197,69 @@ INSTANTIATE_TEST_SUITE_P(TrainLoop, EachSavedItem,
                          ::testing::Values("step", "epoch", "batch_in_epoch", "rng/seed", "rng/counter",
                                            "optimizer_step", "tensors:parameters/", "tensors:/exp_avg",
                                            "tensors:/exp_avg_sq"));
+
+// ---- What evaluations leave behind: it decides how a run ends, and what is kept of it.
+
+// Everything that an attempt says about evaluations, and what it saves for them.
+struct Conclusions {
+  std::vector<std::int64_t> evaluated;  // steps
+  std::vector<std::int64_t> saved;
+  std::int64_t ended_at = 0;
+};
+
+TrainingRun concluding_run() {
+  TrainingRun run = demanding_run(2);
+  run.options.epochs = 40;
+  run.options.early_stop = {"loss", 3, 0.3};
+  run.options.checkpoint_every_steps = 0;
+  run.options.keep_best = true;
+  run.options.checkpoint_background = false;
+  return run;
+}
+
+Conclusions conclusions_of(const TrainingRun& run, const std::shared_ptr<MemoryCheckpoints>& backing) {
+  const TrainingResult result = run_training(run, backing);
+  EXPECT_TRUE(result.outcomes[0]) << result.outcomes[0].error().message;
+  Conclusions seen;
+  for (const json& e : result.events->named(event::kEvaluation)) seen.evaluated.push_back(e.at("step"));
+  for (const json& e : result.events->named(event::kCheckpoint)) seen.saved.push_back(e.at("step"));
+  seen.ended_at = result.outcomes[0]->step;
+  return seen;
+}
+
+// Of the attempt that goes on after a stop at `step`; `forgotten` comes back as it was before the first step.
+Conclusions conclusions_after(std::int64_t step, const std::string& forgotten) {
+  const auto backing = std::make_shared<MemoryCheckpoints>();
+  TrainingRun run = concluding_run();
+  run.stop_rank = 1;
+  run.stop_at_step = step - 1;  // counted from 0
+  EXPECT_EQ(conclusions_of(run, backing).ended_at, step);
+  run.stop_rank = -1;
+  run.generation = 2;
+  run.decorate = [&](auto store) { return std::make_unique<ForgetfulStore>(std::move(store), forgotten); };
+  return conclusions_of(run, backing);
+}
+
+TEST(EachSavedItemOfEvaluations, ChangesHowTheRunEndsIfItIsNotSaved) {
+  const Conclusions whole = conclusions_of(concluding_run(), std::make_shared<MemoryCheckpoints>());
+  const auto evaluated = whole.evaluated;
+  const std::string nothing = "initial_parameters";  // which this run has none of
+  // A stop after the last step of an epoch leaves its evaluation undone.
+  EXPECT_EQ(conclusions_after(10, nothing).evaluated.at(0), 10);
+  EXPECT_EQ(conclusions_after(10, "evaluation_due").evaluated.at(0), 15);
+  // The third evaluation without an improvement ends the run: a stop after the first of them.
+  const std::int64_t in_the_middle = whole.ended_at - 8;
+  EXPECT_EQ(conclusions_after(in_the_middle, nothing).ended_at, whole.ended_at);
+  EXPECT_GT(conclusions_after(in_the_middle, "early_stop").ended_at, whole.ended_at);
+  // An accuracy that was not the best one is not saved for it: a stop before one.
+  const auto not_best = std::find_if(evaluated.begin() + 2, evaluated.end(), [&](std::int64_t step) {
+    return std::find(whole.saved.begin(), whole.saved.end(), step) == whole.saved.end();
+  });
+  ASSERT_NE(not_best, evaluated.end());
+  EXPECT_THAT(conclusions_after(*not_best - 2, nothing).saved,
+              ::testing::Not(::testing::Contains(*not_best)));
+  EXPECT_THAT(conclusions_after(*not_best - 2, "best_accuracy").saved, ::testing::Contains(*not_best));
+}
 
 // ---- Early stop
 // -----------------------------------------------------------------------------

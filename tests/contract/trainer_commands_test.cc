@@ -192,6 +192,41 @@ TEST_F(TrainerCommands, ExportsAreTheParametersBitForBit) {
   EXPECT_EQ(metadata.at("checkpoint_manifest_sha256"), stored.manifest_sha256);
 }
 
+// h5py knows nothing of ranks: the master file's virtual datasets show it whole tensors.
+TEST_F(TrainerCommands, ACheckpointOfSeveralRanksIsReadByH5pyAsWhatIsExported) {
+  const CommandResult trained =
+      trainer_on(3, {"--data-path", kData, "--steps", "6", "--hidden", "16", "--batch-size", "64", "--shards",
+                     "4", "--checkpoint-dir", scratch("together")});
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  const checkpoint::FoundCheckpoint stored = newest(scratch("together"));
+  ASSERT_EQ(stored.manifest.world_size, 3);
+  const CommandResult seen = testing::run_command(
+      {"/usr/bin/python3", MUSTER_SOURCE_DIR "/tests/support/read_checkpoint.py", stored.path / "master.h5"});
+  if (seen.exit_code == 77) GTEST_SKIP() << "python3-h5py is not installed for /usr/bin/python3";
+  ASSERT_EQ(seen.exit_code, 0) << seen.errors;
+  const json whole = json::parse(seen.output);
+  EXPECT_EQ(whole.at("attributes").at("step"), 6);
+  EXPECT_EQ(whole.at("attributes").at("world_size"), 3);
+  EXPECT_EQ(whole.at("state").at("training_state/training/step"), 6);
+
+  for (const char* out : {"out.safetensors", "out.h5"})
+    ASSERT_EQ(trainer({"export", scratch("together"), scratch(out)}).exit_code, 0);
+  const CommandResult exports =
+      testing::run_command({"/usr/bin/python3", MUSTER_SOURCE_DIR "/tests/support/read_exports.py",
+                            scratch("out.safetensors"), scratch("out.h5")});
+  ASSERT_EQ(exports.exit_code, 0) << exports.errors;
+  const json exported = json::parse(exports.output).at("safetensors").at("tensors");
+  EXPECT_EQ(exported.size(), 4U);
+  for (const auto& [name, tensor] : exported.items()) {
+    const json& from_master = whole.at("tensors").at("parameters/" + name);
+    EXPECT_EQ(from_master.at("sha256"), tensor.at("sha256")) << name;
+    EXPECT_EQ(from_master.at("shape"), tensor.at("shape")) << name;
+    EXPECT_EQ(from_master.at("virtual"), true) << name;
+    EXPECT_EQ(from_master.at("nan"), 0) << name;
+    EXPECT_TRUE(whole.at("tensors").contains("optimizer/" + name + "/exp_avg")) << name;
+  }
+}
+
 TEST_F(TrainerCommands, ExportReplacesAFileOnlyWithForce) {
   const fs::path out = scratch("out.h5");
   std::ofstream(out) << "mine";

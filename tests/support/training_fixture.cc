@@ -67,9 +67,10 @@ Result<TrainOutcome> run_rank(const TrainingRun& run, comm::Communicator& commun
     if (run.decorate_data) pair.train = run.decorate_data(communicator.rank(), std::move(pair.train));
     return pair;
   };
-  return train(run.options, {communicator, *device, load_data, store.get(), events,
-                             communicator.rank() == run.stop_rank ? stop_flag : nobody_stops,
-                             communicator.rank() == 0 && run.requested_saves ? *run.requested_saves : none});
+  return train(run.options,
+               {communicator, *device, load_data, store.get(), events,
+                communicator.rank() == run.stop_rank ? stop_flag : nobody_stops,
+                communicator.rank() == 0 && run.requested_saves ? *run.requested_saves : none, run.now});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -72,6 +73,7 @@ struct TrainingRun {
   std::function<Result<std::unique_ptr<checkpoint::CheckpointStore>>(checkpoint::Group)> open_store;
   RequestedSaves* requested_saves = nullptr;                  // rank 0's; null: nobody asks
   std::function<void(const nlohmann::json& event)> on_event;  // of any rank, on its thread; null: nothing
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 struct TrainingResult {

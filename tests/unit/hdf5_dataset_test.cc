@@ -7,6 +7,7 @@
 #include <limits>
 #include <tuple>
 
+#include "tests/support/hdf5_files.h"
 #include "tests/support/temporary_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/handles/hdf5_handles.h"
@@ -17,35 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Hdf5Id owned(hid_t id, Hdf5Id::Close close) {
-  auto result = own(id, close, "prepare a test");
-  EXPECT_TRUE(result) << result.error().message;
-  return *std::move(result);
-}
-
-// One dataset of a test file.
-template <class T>
-void add(const Hdf5Id& file, const char* name, const std::vector<hsize_t>& shape, hid_t stored, hid_t memory,
-         const std::vector<T>& values, hsize_t chunk_rows = 0) {
-  const Hdf5Id space =
-      owned(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose);
-  const Hdf5Id properties = owned(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-  if (chunk_rows > 0) {
-    std::vector<hsize_t> chunk = shape;
-    chunk.front() = chunk_rows;
-    ASSERT_GE(H5Pset_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data()), 0);
-    ASSERT_GE(H5Pset_deflate(properties.get(), 6), 0);
-  }
-  const Hdf5Id dataset =
-      owned(H5Dcreate2(file.get(), name, stored, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT),
-            H5Dclose);
-  ASSERT_GE(H5Dwrite(dataset.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
-}
-
-Hdf5Id create(const fs::path& path) {
-  return owned(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
-}
 
 const std::vector<float> kFloats = {0.5F, -1.F, 2.F, 3.F, 4.F, 5.F, 6.F, 7.F, 8.F, 9.F, 10.F, 11.F};
 
@@ -61,9 +33,9 @@ class Hdf5Dataset : public ::testing::Test {
   void write(const std::string& name, const std::vector<hsize_t>& x_shape, hid_t type,
              const std::vector<hsize_t>& y_shape, const std::vector<int>& labels) const {
     const auto lock = hdf5_lock();
-    const Hdf5Id file = create(path(name));
-    add(file, "x", x_shape, type, H5T_NATIVE_FLOAT, kFloats);
-    add(file, "y", y_shape, H5T_STD_I16BE, H5T_NATIVE_INT, labels);
+    const Hdf5Id file = testing::create_hdf5(path(name));
+    testing::add_dataset(file, "x", x_shape, type, H5T_NATIVE_FLOAT, kFloats);
+    testing::add_dataset(file, "y", y_shape, H5T_STD_I16BE, H5T_NATIVE_INT, labels);
   }
   Result<DatasetPair> load() const { return load_datasets("hdf5", directory_.path()); }
   std::string error() const {
@@ -99,11 +71,11 @@ TEST_F(Hdf5Dataset, FloatsAreReadAsTheyAre) {
 TEST_F(Hdf5Dataset, BytesAreScaledByTheLargestOfTheTrainingDataAndMayBeCompressed) {
   for (const auto& [name, first] : {std::pair{"train.h5", 0}, std::pair{"test.h5", 5}}) {
     const auto lock = hdf5_lock();
-    const Hdf5Id file = create(path(name));
+    const Hdf5Id file = testing::create_hdf5(path(name));
     std::vector<std::uint8_t> bytes(8);
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(first + 10 * i);
-    add(file, "x", {2, 4}, H5T_STD_U8LE, H5T_NATIVE_UINT8, bytes, 1);
-    add(file, "y", {2}, H5T_STD_U8LE, H5T_NATIVE_UINT8, std::vector<std::uint8_t>{0, 1});
+    testing::add_dataset(file, "x", {2, 4}, H5T_STD_U8LE, H5T_NATIVE_UINT8, bytes, 1);
+    testing::add_dataset(file, "y", {2}, H5T_STD_U8LE, H5T_NATIVE_UINT8, std::vector<std::uint8_t>{0, 1});
   }
   const auto pair = load();
   ASSERT_TRUE(pair) << pair.error().message;
@@ -132,7 +104,8 @@ TEST_F(Hdf5Dataset, MissingFilesAndDatasetsAreNamed) {
   EXPECT_EQ(error(), directory_.path().string() + " has no test.h5");
   {
     const auto lock = hdf5_lock();
-    add(create(path("train.h5")), "x", {3, 4}, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, kFloats);
+    testing::add_dataset(testing::create_hdf5(path("train.h5")), "x", {3, 4}, H5T_IEEE_F32LE,
+                         H5T_NATIVE_FLOAT, kFloats);
   }
   EXPECT_EQ(short_error(), "train.h5: there is no dataset /y; needed: /x (samples) and /y (labels)");
   EXPECT_EQ(load_datasets("hdf5", "/nowhere/at/all").error().message,
@@ -147,9 +120,9 @@ TEST_F(Hdf5Dataset, OtherTypesAreRefused) {
   EXPECT_THAT(short_error(), HasSubstr("train.h5: /x holds 8-bit signed integers; allowed:"));
   {
     const auto lock = hdf5_lock();
-    const Hdf5Id file = create(path("train.h5"));
-    add(file, "x", {3, 4}, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, kFloats);
-    add(file, "y", {3}, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, kFloats);
+    const Hdf5Id file = testing::create_hdf5(path("train.h5"));
+    testing::add_dataset(file, "x", {3, 4}, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, kFloats);
+    testing::add_dataset(file, "y", {3}, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, kFloats);
   }
   EXPECT_EQ(short_error(), "train.h5: /y holds 32-bit floats; allowed: integers");
 }
@@ -186,9 +159,10 @@ TEST_F(Hdf5Dataset, AValueThatIsNotFiniteIsNamedWithItsSample) {
     std::vector<int> labels(static_cast<std::size_t>(samples), 0);
     {
       const auto lock = hdf5_lock();
-      const Hdf5Id file = create(path(name));
-      add(file, "x", {static_cast<hsize_t>(samples), 2, 2}, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, values);
-      add(file, "y", {static_cast<hsize_t>(samples)}, H5T_STD_U8LE, H5T_NATIVE_INT, labels);
+      const Hdf5Id file = testing::create_hdf5(path(name));
+      testing::add_dataset(file, "x", {static_cast<hsize_t>(samples), 2, 2}, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT,
+                           values);
+      testing::add_dataset(file, "y", {static_cast<hsize_t>(samples)}, H5T_STD_U8LE, H5T_NATIVE_INT, labels);
     }
     EXPECT_EQ(short_error(),
               fmt::format("{}: /x: value 2 of sample 1 is {}; allowed: finite numbers", name, text));
