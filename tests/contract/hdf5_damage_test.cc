@@ -322,6 +322,7 @@ class SeparateDirectoriesTest : public Hdf5DamageTest {
   void SetUp() override {
     Hdf5DamageTest::SetUp();
     fs::copy(setup_.directory, other_, fs::copy_options::recursive);
+    fs::remove(other_ / kFenceFile);  // only rank 0 claims a directory
   }
 
   template <class Body>
@@ -365,6 +366,18 @@ TEST_F(SeparateDirectoriesTest, AFileThatOnlyAnotherRankMissesIsNotDamage) {
   EXPECT_TRUE(fs::exists(newest()));
 }
 
+// With rank 0's fence in sight, the file system is shared, and somebody cleared the directory: training goes
+// on.
+TEST_F(SeparateDirectoriesTest, ADirectoryThatSomebodyRemovedIsNoFileSystemThatIsNotShared) {
+  fs::copy(setup_.directory / kFenceFile, other_ / kFenceFile);
+  const auto save = [this](const StoreSetup& mine, const Group& group) { return save_step_3(mine, group); };
+  for (const auto& outcome : on_two_nodes(save)) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::kIo);
+    EXPECT_THAT(outcome.error().message, HasSubstr("somebody removed the directory"));
+  }
+}
+
 TEST_F(SeparateDirectoriesTest, ASaveSaysThatTheFileSystemIsNotShared) {
   const auto save = [this](const StoreSetup& mine, const Group& group) { return save_step_3(mine, group); };
   for (const auto& outcome : on_two_nodes(save)) {
@@ -372,6 +385,7 @@ TEST_F(SeparateDirectoriesTest, ASaveSaysThatTheFileSystemIsNotShared) {
     EXPECT_THAT(outcome.error().message, HasSubstr("rank 1: cannot create"));
     EXPECT_THAT(outcome.error().message, HasSubstr("must lie on a file system that all ranks share"));
   }
+  // A directory that is there, but not its files: not shared either.
   fs::create_directory(other_ / partial_directory_name(1, 3));
   for (const auto& outcome : on_two_nodes(save)) {
     ASSERT_FALSE(outcome);
