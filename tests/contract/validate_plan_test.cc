@@ -118,7 +118,8 @@ TEST_F(ValidatePlan, WhatIsEmptyIsRefusedByName) {
        "muster: --rsh-agent: found an empty text; allowed: program to start daemons on hosts with (instead "
        "of "
        "ssh)\n"},
-      {"plan good.yaml --format ''", "muster: --format: found an empty text; allowed: text or json\n"},
+      {"plan good.yaml --format ''",
+       "muster: --format: found an empty text; allowed: text, json or sbatch\n"},
       {"''", "muster: unknown command ''; `muster --help` lists them\n"},
   };
   for (const auto& [arguments, message] : cases) {

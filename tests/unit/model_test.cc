@@ -177,10 +177,14 @@ TEST(Model, LenetReordersWeightsOnceAVersionAndActivationsNever) {
   const auto gradients = UnorderedElementsAre("32x1x5x5", "64x32x5x5");
   instance.train(16, 0, 3, 1);
   EXPECT_THAT(reorders_of([&] { instance.train(16, 1, 3, 1); }), gradients);
-  // New parameters: each weight for forward, and for backward but in the first layer.
+  // New parameters: a convolution's weight for forward, and for backward but in the first layer; a linear
+  // layer's for both at once, or for each where the library wants layouts of its own.
+  std::vector<std::string> expected{"32x1x5x5", "64x32x5x5", "64x32x5x5", "512x3136",
+                                    "10x512",   "32x1x5x5",  "64x32x5x5"};
+  if (cpu().info().find("library weights") != std::string::npos)
+    expected.insert(expected.end(), {"3136x512", "512x10"});
   EXPECT_THAT(reorders_of([&] { instance.train(16, 0, 4, 2); }),
-              UnorderedElementsAre("32x1x5x5", "64x32x5x5", "64x32x5x5", "3136x512", "512x3136", "512x10",
-                                   "10x512", "32x1x5x5", "64x32x5x5"));
+              ::testing::UnorderedElementsAreArray(expected));
   EXPECT_THAT(reorders_of([&] { instance.train(16, 1, 4, 2); }), gradients);
 }
 

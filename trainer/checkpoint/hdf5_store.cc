@@ -84,7 +84,7 @@ class Hdf5Stages final : public SaveStages {
       struct stat info {};
       const int found = uninterrupted([&] { return files_.stat(partial / file.name, info); });
       if (found < 0 && found != -ENOENT) {
-        return fail(ErrorCode::kIo, "cannot look at {}: {}", (partial / file.name).string(),
+        return fail(error_code_of_errno(-found), "cannot look at {}: {}", (partial / file.name).string(),
                     errno_text(-found));
       }
       if (found < 0 || info.st_size != file.bytes) {
