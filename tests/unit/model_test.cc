@@ -181,7 +181,7 @@ TEST(Model, LenetReordersWeightsOnceAVersionAndActivationsNever) {
   // layer's for both at once, or for each where the library wants layouts of its own.
   std::vector<std::string> expected{"32x1x5x5", "64x32x5x5", "64x32x5x5", "512x3136",
                                     "10x512",   "32x1x5x5",  "64x32x5x5"};
-  if (cpu().info().find("library weights") != std::string::npos)
+  if (cpu()->info().find("library weights") != std::string::npos)
     expected.insert(expected.end(), {"3136x512", "512x10"});
   EXPECT_THAT(reorders_of([&] { instance.train(16, 0, 4, 2); }),
               ::testing::UnorderedElementsAreArray(expected));
