@@ -56,7 +56,7 @@ void check_name(const fs::path& directory, const Manifest& manifest, std::vector
 }  // namespace
 
 std::string to_text(const Problem& problem) {
-  const std::string text = fmt::format("{} {}", problem.file, problem.what);
+  std::string text = fmt::format("{} {}", problem.file, problem.what);
   switch (problem.datasets.size()) {
     case 0:
       return text;
