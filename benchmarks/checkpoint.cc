@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/round_trip.h"
 #include "common/checkpoint/hash.h"
 #include "common/checkpoint/layout.h"
 #include "common/checkpoint/verify.h"
@@ -203,6 +204,7 @@ Status run(const Rank& rank) {
   const auto size = static_cast<double>(bytes);
   fmt::print("{}\n", json{{"model", fmt::format("784-{}-10", fmt::join(rank.options.hidden, "-"))},
                           {"ranks", rank.communicator.size()},
+                          {"core_round_trip_ns", muster::benchmarks::core_round_trip_ns()},
                           {"bytes", bytes},
                           {"saves", saves},
                           {"step_s", median(without_s) / steps},

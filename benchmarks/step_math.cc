@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/round_trip.h"
 #include "trainer/device/device.h"
 #include "trainer/models/model.h"
 #include "trainer/nn/bucket_layout.h"
@@ -212,11 +213,12 @@ Status run(const Options& options) {
   fmt::print(
       "{{\"model\": \"{}-{}-{}\", \"batch\": {}, \"shards\": {}, \"device\": \"{}\", "
       "\"samples_per_s\": {:.0f}, \"median_samples_per_s\": {:.0f}, \"shards_us\": {:.0f}, "
-      "\"tree_us\": {:.0f}, \"update_us\": {:.0f}}}\n",
+      "\"tree_us\": {:.0f}, \"update_us\": {:.0f}, "
+      "\"core_round_trip_ns\": {:.0f}}}\n",
       kFeatures, fmt::join(options.hidden, "-"), kClasses, options.batch, options.shards,
       bench->device().info(), rates.back(), rates[rates.size() / 2],
       per_step_us(bench->shard_seconds(), warm[0]), per_step_us(bench->tree_seconds(), warm[1]),
-      per_step_us(bench->update_seconds(), warm[2]));
+      per_step_us(bench->update_seconds(), warm[2]), muster::benchmarks::core_round_trip_ns());
   return {};
 }
 
