@@ -301,8 +301,7 @@ TEST_F(ReadOnlyFileSystem, AtTheStartItEndsTheRunAtOnceAndSaysWhy) {
   make_read_only(true);
   EXPECT_EQ(run.run(), contract::kExitNotStored) << run.output();
   EXPECT_EQ(attempts(), 2u) << "starting again could not help";
-  EXPECT_THAT(run.output(),
-              ContainsRegex("no checkpoint can be stored in .*: Read-only file system"));
+  EXPECT_THAT(run.output(), ContainsRegex("no checkpoint can be stored in .*: Read-only file system"));
   EXPECT_TRUE(all_verify(run));
   make_read_only(false);
   ASSERT_EQ(run.run(), 0) << run.output();
