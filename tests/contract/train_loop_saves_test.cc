@@ -250,8 +250,7 @@ TEST(TrainLoop, TheLastStateIsStoredAfterAllIfThereIsRoomInTime) {
   EXPECT_EQ(newest_tensors(backing), undisturbed());
 }
 
-// ---- When saves are made
-// -------------------------------------------------------------------------------
+// ---- When saves are made ------------------------------------------------------------------------------
 
 TEST(TrainLoop, ARequestedSaveIsMadeAtOnceAndAnswersAllWhoAskedUntilThen) {
   TrainingRun run = demanding_run(3);

@@ -131,8 +131,7 @@ TEST(TrainLoop, EachSampleIsSeenExactlyOnceAnEpochAcrossAStop) {
   }
 }
 
-// ---- Each saved item is needed
-// -----------------------------------------------------------------------------
+// ---- Each saved item is needed ------------------------------------------------------------------------
 
 // A checkpoint as it would be if one item had not been saved: it comes back as it was before the first step.
 class ForgetfulCheckpoint final : public LoadedCheckpoint {
@@ -261,8 +260,7 @@ TEST(EachSavedItemOfEvaluations, ChangesHowTheRunEndsIfItIsNotSaved) {
   EXPECT_THAT(conclusions_after(*not_best - 2, "best_accuracy").saved, ::testing::Contains(*not_best));
 }
 
-// ---- Early stop
-// -----------------------------------------------------------------------------
+// ---- Early stop ---------------------------------------------------------------------------------------
 
 // The loss of 40 epochs does not go on falling by a third.
 TrainerOptions early_stopping_options() {
@@ -331,8 +329,7 @@ TEST_P(StoppedBefore, ARunEndsEarlyAtTheSameStep) {
 
 INSTANTIATE_TEST_SUITE_P(EarlyStop, StoppedBefore, ::testing::Values(7, 9, 10, 14));
 
-// ---- Everything at once
-// -----------------------------------------------------------------------------
+// ---- Everything at once -------------------------------------------------------------------------------
 
 TEST(TrainLoop, WithEverythingOnTheBitsSurviveKillsAndOtherRankCounts) {
   TrainingRun run = demanding_run(1);
@@ -366,8 +363,7 @@ TEST(TrainLoop, WithEverythingOnTheBitsSurviveKillsAndOtherRankCounts) {
   EXPECT_EQ(ending_of(run, backing), undisturbed_ending);
 }
 
-// ---- Faults
-// -------------------------------------------------------------------------------------------------
+// ---- Faults -------------------------------------------------------------------------------------------
 
 TEST(TrainLoop, FewerShardsThanRanksIsAnError) {
   TrainingRun run = demanding_run(3);

@@ -97,8 +97,7 @@ class TrainerCommands : public ::testing::Test {
 testing::TemporaryDirectory* TrainerCommands::directory_ = nullptr;
 std::string* TrainerCommands::training_output_ = nullptr;
 
-// ---- Paths that are not what they should be
-// ----------------------------------------------------------------
+// ---- Paths that are not what they should be -----------------------------------------------------------
 
 TEST_F(TrainerCommands, ADataPathThatIsAFileIsOneClearError) {
   const std::string file = kData + "/train-labels-idx1-ubyte.gz";
@@ -116,8 +115,7 @@ TEST_F(TrainerCommands, ACheckpointDirectoryThatIsAFileIsOneClearError) {
                                " is a file; allowed: a directory, which is made if it is not there\n");
 }
 
-// ---- eval
-// --------------------------------------------------------------------------------------------------
+// ---- eval ---------------------------------------------------------------------------------------------
 
 TEST_F(TrainerCommands, EvalGivesTheRunsOwnNumbersOnAnyNumberOfRanks) {
   const CommandResult alone = trainer({"eval", finished_run(), "--json"});
@@ -159,8 +157,7 @@ TEST_F(TrainerCommands, EvalRefusesWhatItCannotUseInOneLine) {
   EXPECT_THAT(empty.errors, HasSubstr("holds no committed checkpoint"));
 }
 
-// ---- export
-// ------------------------------------------------------------------------------------------------
+// ---- export -------------------------------------------------------------------------------------------
 
 TEST_F(TrainerCommands, ExportsAreTheParametersBitForBit) {
   const fs::path tensors = scratch("out.safetensors");
@@ -343,8 +340,7 @@ TEST_F(TrainerCommands, WhatCannotBeBegunWithIsNamedAsItsUserWroteIt) {
   EXPECT_THAT(together.errors, HasSubstr("muster-train: rank 1: --init-from: " + problem));
 }
 
-// ---- Going on elsewhere
-// -------------------------------------------------------------------------------------------
+// ---- Going on elsewhere -------------------------------------------------------------------------------
 
 TEST_F(TrainerCommands, WhatComputesOtherwiseThanTheCheckpointsProgramIsToldInWords) {
   ASSERT_EQ(train(scratch("moved")).exit_code, 0);

@@ -77,8 +77,7 @@ TEST_P(ResumedRankCount, GivesTheSameFinalHashAfterABeginOnFourRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Exactness, ResumedRankCount, ::testing::Values(1, 2, 3, 5));
 
-// ---- How a run may end
-// -------------------------------------------------------------------------------------
+// ---- How a run may end --------------------------------------------------------------------------------
 
 // The demanding task with more keys in its trainer group.
 std::string task_with(const std::string& keys, int workers, int epochs) {

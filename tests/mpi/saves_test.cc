@@ -67,8 +67,7 @@ bool all_verify(const RunUnderTest& run) {
   return result.exit_code == 0 && !json::parse(result.output).empty();
 }
 
-// ---- Asked for
-// -----------------------------------------------------------------------------------------
+// ---- Asked for ----------------------------------------------------------------------------------------
 
 TEST(CheckpointNow, SavesAtOnceAndSaysWhere) {
   // Without a line for each sample, which the journal could not keep up with.
@@ -114,8 +113,7 @@ TEST(CheckpointNow, AProgramThatTakesNoRequestsIsAnErrorAtOnce) {
   task.wait();
 }
 
-// ---- Told to stop
-// --------------------------------------------------------------------------------------
+// ---- Told to stop -------------------------------------------------------------------------------------
 
 TEST(StopSignal, ToAnyOneRankMakesAllOfThemSaveAndLeave) {
   RunUnderTest run(
@@ -146,8 +144,7 @@ TEST(StopSignal, ToAnyOneRankMakesAllOfThemSaveAndLeave) {
   EXPECT_EQ(run.hash(), undisturbed_hash());
 }
 
-// ---- A file system that fills up
-// -----------------------------------------------------------------------
+// ---- A file system that fills up ----------------------------------------------------------------------
 
 // A run of which the checkpoints lie on a tmpfs of its own, which only this process and its children see.
 class OwnFileSystem : public ::testing::Test {
@@ -265,8 +262,7 @@ TEST_F(FullFileSystem, AStateThatCannotBeStoredIsAFailureThatNamesTheLastCheckpo
   EXPECT_EQ(run.hash(), undisturbed_hash());
 }
 
-// ---- Begun with another run's parameters
-// ----------------------------------------------------------------
+// ---- Begun with another run's parameters --------------------------------------------------------------
 
 TEST(InitFrom, ThatIsGoneMattersOnlyUntilTheRunHasACheckpoint) {
   const testing::TemporaryDirectory directory;
@@ -291,8 +287,7 @@ TEST(InitFrom, ThatIsGoneMattersOnlyUntilTheRunHasACheckpoint) {
   EXPECT_TRUE(all_verify(run));
 }
 
-// ---- A file system that is read-only
-// -----------------------------------------------------------------------
+// ---- A file system that is read-only ------------------------------------------------------------------
 
 TEST_F(ReadOnlyFileSystem, AtTheStartItEndsTheRunAtOnceAndSaysWhy) {
   prepare(demanding_task(2, kEpochs));
@@ -323,8 +318,7 @@ TEST_F(ReadOnlyFileSystem, InMidRunTrainingGoesOnAndSaysSo) {
   EXPECT_EQ(run.hash(), undisturbed_hash());
 }
 
-// ---- A file system without locks
-// -----------------------------------------------------------------------
+// ---- A file system without locks ----------------------------------------------------------------------
 
 TEST(WithoutLocks, ARunIsSavedAndContinued) {
   const CommandResult control =

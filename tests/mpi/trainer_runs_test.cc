@@ -57,8 +57,7 @@ std::vector<json> named(RunUnderTest& run, std::string_view name) {
   return found;
 }
 
-// ---- HDF5 data
-// ------------------------------------------------------------------------------------------
+// ---- HDF5 data ----------------------------------------------------------------------------------------
 
 using Change = std::function<void(std::vector<float>& inputs)>;
 
@@ -117,8 +116,7 @@ TEST(Hdf5Data, AValueThatIsNotFiniteEndsTheRunAtOnceWithItsName) {
   EXPECT_TRUE(named(run, event::kStep).empty());
 }
 
-// ---- A loss that is not finite on the last rank alone
-// ------------------------------------------------------
+// ---- A loss that is not finite on the last rank alone -------------------------------------------------
 
 TEST(Nonfinite, AStepThatOnlyTheLastRankCannotComputeIsSkippedByAllAndTheBitsAreEqual) {
   const testing::TemporaryDirectory data;
@@ -145,8 +143,7 @@ TEST(Nonfinite, AStepThatOnlyTheLastRankCannotComputeIsSkippedByAllAndTheBitsAre
   }
 }
 
-// ---- The ring
-// --------------------------------------------------------------------------------------------
+// ---- The ring -----------------------------------------------------------------------------------------
 
 std::string ring_task(int ranks, int epochs) {
   return with_more(demanding_task(ranks, epochs), "  allreduce: {algorithm: ring}\n");
@@ -179,8 +176,7 @@ TEST(Ring, AStoppedRunGoesOnToTheSameBits) {
   EXPECT_EQ(run.hash(), final_hash(ring_task(3, kLonger)));
 }
 
-// ---- Going on elsewhere
-// ----------------------------------------------------------------------------------
+// ---- Going on elsewhere -------------------------------------------------------------------------------
 
 TEST(Resume, OnOtherThreadsIsNamedInTheJournalAndInTheRanksOutput) {
   constexpr int kLonger = 10;
