@@ -25,7 +25,7 @@ Result<json> run_guarded(const BackgroundWork::Job& job) {
 
 void BackgroundWork::start(Job job) {
   try {
-    outcome_ = std::async(std::launch::async, [job] { return run_guarded(job); });
+    outcome_ = std::async(std::launch::async, [job = std::move(job)] { return run_guarded(job); });
   } catch (const std::system_error& error) {
     std::promise<Result<json>> failed;
     failed.set_value(fail(ErrorCode::kIo, "cannot start a thread: {}", error.what()));
