@@ -334,7 +334,12 @@ TEST(BackgroundSave, ASaveThatDoesNotEndInTimeIsTheRunsFailureAtTheEnd) {
   for (const auto& outcome : result.outcomes) {
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().code, ErrorCode::kNotStored) << outcome.error().message;
-    EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("the save of step 6 does not end"));
+    // Where the first run's saves left off depends on how quick the disk was: the stuck save is the one of
+    // step 6, or the last one.
+    EXPECT_THAT(
+        outcome.error().message,
+        ::testing::AnyOf(::testing::HasSubstr("the save of step 6 does not end"),
+                         ::testing::HasSubstr("the checkpoint of step 10 is not stored after waiting")));
     EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("the last checkpoint is"));
   }
 }
